@@ -1,0 +1,1 @@
+"""Cost-optimal draft lengths for speculative decoding on Mixture-of-Experts models."""
