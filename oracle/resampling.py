@@ -1,0 +1,81 @@
+"""Intervals by resampling clusters: generations, or the larger unit that repeats across them."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+DRAWS = 999
+LEVEL = 0.95
+_CELLS = 1 << 22  # weights held at a time
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A two-sided percentile interval of a clustered bootstrap; `low` and `high` in the statistic's unit."""
+
+    low: float
+    high: float
+
+    def excludes(self, value: float) -> bool:
+        """Whether the value lies outside: a difference from it is then called significant."""
+        return value < self.low or value > self.high
+
+
+def cluster_sums(values: NDArray[np.float64], clusters: Sequence[str]) -> tuple[NDArray[np.float64], tuple[str, ...]]:
+    """Add up rows that share a cluster, in order of first appearance.
+
+    Parameters
+    ----------
+    values : (G, …) float64
+    clusters
+        Cluster of each row, length G.
+
+    Returns
+    -------
+    (C, …) sums and the C names.
+    """
+    names = tuple(dict.fromkeys(clusters))
+    at = {name: i for i, name in enumerate(names)}
+    sums = np.zeros((len(names), *values.shape[1:]))
+    np.add.at(sums, [at[c] for c in clusters], values)
+    return sums, names
+
+
+def bootstrap(
+    totals: NDArray[np.float64],
+    statistic: Callable[[NDArray[np.float64]], NDArray[np.float64]],
+    *,
+    draws: int = DRAWS,
+    seed: int = 0,
+) -> list[Interval | None]:
+    """Percentile intervals of statistics that depend on totals over clusters.
+
+    Parameters
+    ----------
+    totals : (C, M) float64
+        What each cluster adds to the M totals.
+    statistic
+        Takes (R, M) totals, gives (R, S) statistics.
+    draws
+        Resamples of C clusters with replacement.
+    seed
+        Of the random generator; the same seed gives the same intervals.
+
+    Returns
+    -------
+    One 95 % interval a statistic; None where there are fewer than two clusters or a resample is undefined.
+    """
+    count = len(totals)
+    if count < 2:
+        return [None] * statistic(totals.sum(axis=0)[None]).shape[1]
+    rng = np.random.default_rng(seed)
+    at_once = max(1, min(draws, _CELLS // count))
+    values = []
+    for start in range(0, draws, at_once):
+        weights = rng.multinomial(count, np.full(count, 1 / count), size=min(at_once, draws - start))
+        values.append(statistic(weights.astype(np.float64) @ totals))
+    tail = 100 * (1 - LEVEL) / 2
+    bounds = np.percentile(np.concatenate(values), [tail, 100 - tail], axis=0)
+    return [Interval(float(a), float(b)) if np.isfinite(a + b) else None for a, b in bounds.T]

@@ -1,0 +1,218 @@
+"""Scores: what each policy is expected to cost on the same traces, and how far it is from the oracle.
+
+All scores are *expected* ones: match probabilities weigh every outcome of a round, nothing is simulated.
+Since a policy's cost is linear in the cost coefficients, sums over its rounds by draft length say everything.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oracle.columns import frozen
+from oracle.costs import LengthCosts
+from oracle.policies import PolicySet
+from oracle.problem import Problem
+from oracle.resampling import Interval, bootstrap, cluster_sums
+from oracle.solver import visits
+
+MEASURES = (
+    "rounds",
+    "drafted",
+    "accepted",
+    "expert_loads",
+    "past_end",
+    "verify_ms",
+    "expert_ms",
+    "context_ms",
+    "draft_ms",
+    "reject_ms",
+)
+_MS = slice(MEASURES.index("verify_ms"), len(MEASURES))
+
+
+@dataclass(frozen=True)
+class PolicyTotals:
+    """Expected totals of policies over generations.
+
+    Attributes
+    ----------
+    policies
+        Text form of each policy, P of them.
+    generation, cluster
+        Names, G each.
+    tokens : (G,) float64
+        Tokens emitted by decode rounds: N of each generation.
+    sums : (G, P, len(MEASURES)) float64
+        rounds; draft tokens; draft tokens accepted and emitted; unique experts per layer summed over rounds;
+        rounds that reach past the end of the text; milliseconds of beta0, experts, context, draft, rejection.
+    rounds_by_length : (P, K + 1) float64
+        Expected rounds by draft length, over all generations.
+    """
+
+    policies: tuple[str, ...]
+    generation: tuple[str, ...]
+    cluster: tuple[str, ...]
+    tokens: NDArray[np.float64]
+    sums: NDArray[np.float64]
+    rounds_by_length: NDArray[np.float64]
+
+    def of(self, measure: str) -> NDArray[np.float64]:
+        """One measure of every generation and policy, (G, P)."""
+        return self.sums[:, :, MEASURES.index(measure)]
+
+    @property
+    def total_ms(self) -> NDArray[np.float64]:
+        """J(0) of every generation and policy, (G, P), milliseconds."""
+        return np.asarray(self.sums[:, :, _MS].sum(axis=2))
+
+
+def total(
+    problem: Problem,
+    costs: LengthCosts,
+    policies: PolicySet,
+    generation: tuple[str, ...],
+    cluster: tuple[str, ...],
+) -> PolicyTotals:
+    """Add up what the policies' rounds are expected to touch and cost, by generation."""
+    from kernels.evaluation import totals_by_length  # noqa: PLC0415  # numba is slow to import
+
+    visit = visits(problem, policies.draft_length)
+    by_length = np.empty((problem.generations, len(policies.names), problem.k_max + 1, 5))
+    totals_by_length(
+        frozen(policies.draft_length),
+        visit,
+        problem.unique_experts,
+        problem.context_len,
+        problem.to_end,
+        problem.offsets,
+        by_length,
+    )
+    rounds, loads, context, past_end, ended_by_draft = np.moveaxis(by_length, 3, 0)
+    all_rounds = rounds.sum(axis=2)
+    tokens = np.diff(problem.offsets).astype(np.float64)
+    sums = np.empty((problem.generations, len(policies.names), len(MEASURES)))
+    sums[:, :, 0] = all_rounds
+    sums[:, :, 1] = rounds @ np.arange(problem.k_max + 1)
+    # every round's last token is the target's own, but for the one whose draft matches up to the end of the text
+    sums[:, :, 2] = tokens[:, None] - all_rounds + ended_by_draft.sum(axis=2)
+    sums[:, :, 3] = loads.sum(axis=2)
+    sums[:, :, 4] = past_end.sum(axis=2)
+    sums[:, :, 5] = rounds @ costs.verify_ms
+    sums[:, :, 6] = loads @ costs.alpha_ms
+    sums[:, :, 7] = context @ costs.context_ms
+    sums[:, :, 8] = rounds @ costs.draft_ms
+    sums[:, :, 9] = rounds @ costs.reject_ms
+    return PolicyTotals(policies.names, generation, cluster, tokens, sums, rounds.sum(axis=0))
+
+
+def join(parts: Sequence[PolicyTotals]) -> PolicyTotals:
+    """Put the totals of several batches together; the same policies in the same order."""
+    first = parts[0]
+    if any(part.policies != first.policies for part in parts):
+        raise ValueError("batches were scored under different policies")
+    return PolicyTotals(
+        first.policies,
+        tuple(name for part in parts for name in part.generation),
+        tuple(name for part in parts for name in part.cluster),
+        np.concatenate([part.tokens for part in parts]),
+        np.concatenate([part.sums for part in parts]),
+        np.stack([part.rounds_by_length for part in parts]).sum(axis=0),
+    )
+
+
+@dataclass(frozen=True)
+class Score:
+    """One policy's expected score over all generations; `None` means not available.
+
+    Attributes
+    ----------
+    policy
+        Text form.
+    ms_per_token, ms_per_token_interval
+        Milliseconds a token emitted.
+    speedup
+        Time of k = 0 over this policy's; None if k = 0 may not be chosen.
+    regret_ms_per_token, regret_interval
+        Milliseconds a token above the oracle, paired by cluster.
+    gain_captured
+        Share of the oracle's gain over k = 0; None if k = 0 may not be chosen or the oracle gains nothing.
+    tokens_per_round
+        Tokens emitted a round.
+    mean_draft_length
+        Draft tokens a round.
+    acceptance
+        Accepted over drafted tokens; None if nothing is drafted.
+    wasted_per_token
+        Draft tokens thrown away a token emitted.
+    expert_loads_per_token
+        Unique experts per layer that verification touches, a token emitted.
+    split_ms_per_token
+        verify (beta0), experts, context, draft, rejection: milliseconds a token.
+    past_end_share
+        Share of rounds whose pass reaches past the end of the text: their U is a lower bound.
+    """
+
+    policy: str
+    ms_per_token: float
+    ms_per_token_interval: Interval | None
+    speedup: float | None
+    regret_ms_per_token: float
+    regret_interval: Interval | None
+    gain_captured: float | None
+    tokens_per_round: float
+    mean_draft_length: float
+    acceptance: float | None
+    wasted_per_token: float
+    expert_loads_per_token: float
+    split_ms_per_token: tuple[float, float, float, float, float]
+    past_end_share: float
+
+
+def score(totals: PolicyTotals) -> list[Score]:
+    """Score every policy over all generations, with intervals by clustered bootstrap.
+
+    Returns
+    -------
+    One score a policy, in the order of `totals.policies`; empty if no token was emitted.
+    """
+    tokens = totals.tokens.sum()
+    if tokens == 0:
+        return []
+    count = len(totals.policies)
+    oracle = totals.policies.index("oracle")
+    baseline = totals.policies.index("static:0") if "static:0" in totals.policies else None
+    per_cluster, _ = cluster_sums(np.column_stack([totals.total_ms, totals.tokens]), totals.cluster)
+
+    def ms_and_regret(sums: NDArray[np.float64]) -> NDArray[np.float64]:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ms = sums[:, :count] / sums[:, count:]
+        return np.concatenate([ms, ms - ms[:, [oracle]]], axis=1)
+
+    point = ms_and_regret(per_cluster.sum(axis=0)[None])[0]
+    intervals = bootstrap(per_cluster, ms_and_regret)
+    sums = totals.sums.sum(axis=0)
+    scores = []
+    for p, policy in enumerate(totals.policies):
+        rounds, drafted, accepted, loads, past_end = (float(x) for x in sums[p, : _MS.start])
+        gain = None if baseline is None else float(point[baseline] - point[oracle])
+        scores.append(
+            Score(
+                policy=policy,
+                ms_per_token=float(point[p]),
+                ms_per_token_interval=intervals[p],
+                speedup=None if baseline is None else float(point[baseline] / point[p]),
+                regret_ms_per_token=float(point[count + p]),
+                regret_interval=intervals[count + p],
+                gain_captured=float((point[baseline] - point[p]) / gain) if gain and gain > 0 else None,
+                tokens_per_round=float(tokens / rounds),
+                mean_draft_length=drafted / rounds,
+                acceptance=accepted / drafted if drafted > 0 else None,
+                wasted_per_token=float((drafted - accepted) / tokens),
+                expert_loads_per_token=float(loads / tokens),
+                split_ms_per_token=tuple(float(x) for x in sums[p, _MS] / tokens),  # type: ignore[arg-type]
+                past_end_share=past_end / rounds,
+            )
+        )
+    return scores

@@ -1,0 +1,257 @@
+"""A study: traces solved under one latency model, policies scored, the expert cost taken out, files written."""
+
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from oracle import ablation, scores
+from oracle.ablation import Prevalence
+from oracle.analysis import BatchResult, Plan, walk
+from oracle.costs import LengthCosts, LengthRange, choose_range, fitted_mean_unique, length_costs
+from oracle.decisions import metadata_of, result_writer
+from oracle.errors import InputError
+from oracle.files import atomic_output
+from oracle.latency.model import LatencyModel
+from oracle.scores import Score
+from oracle.traces import TraceFiles
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked of the traces.
+
+    Attributes
+    ----------
+    k_min, k_max
+        Range of draft lengths; None lets the model and the traces decide (`choose_range`).
+    unique_experts
+        `recorded`, `routing`, or None for what the traces hold.
+    score, ablate
+        Whether policies are scored, and whether the problem is solved again without the expert cost.
+    decisions, shifts
+        Files to write, or None.
+    flat
+        Decisions with one row a position instead of one a generation.
+    threads
+        Batches worked on side by side; results do not depend on it.
+    """
+
+    k_min: int | None = None
+    k_max: int | None = None
+    unique_experts: str | None = None
+    score: bool = False
+    ablate: bool = False
+    decisions: Path | None = None
+    shifts: Path | None = None
+    flat: bool = False
+    threads: int = 1
+
+
+@dataclass(frozen=True)
+class AblationResult:
+    """One cost term taken out: how often decisions change, to what, and what the difference is made of.
+
+    Attributes
+    ----------
+    name
+        What was changed.
+    prevalence
+        Shares of decisions that change.
+    transitions : (2, K + 1, K + 1) float64
+        Decisions by k* and k0*, each position 1 and weighted by visit probability.
+    terms_ms : (2, K + 1, 7) float64, milliseconds
+        Sum of Q(k0*) - Q(k*) under the full cost over the decisions that get longer, and shorter, by k* and term.
+    """
+
+    name: str
+    prevalence: list[Prevalence]
+    transitions: NDArray[np.float64]
+    terms_ms: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Study:
+    """The answers, with what they rest on.
+
+    Attributes
+    ----------
+    source, model
+        Names of the inputs' first file, and the latency model.
+    lengths, costs
+        The range of draft lengths and the costs solved for.
+    generations, positions, clusters
+        How much was solved.
+    experts_from, match_kinds
+        Where U and the match probabilities come from.
+    chosen : (2, K + 1) float64
+        Decisions by k*, each position 1 and weighted by visit probability.
+    value_ms
+        Σ V(0), milliseconds.
+    mean_unique : {"recorded" | "routing": (K + 1,)} or empty
+        Mean U by draft length both ways, where the traces hold both.
+    scores, ablations
+        Empty if not asked for.
+    notes
+        What a reader must know.
+    """
+
+    source: str
+    model: LatencyModel
+    lengths: LengthRange
+    costs: LengthCosts
+    generations: int
+    positions: int
+    experts_from: str
+    match_kinds: tuple[str, ...]
+    chosen: NDArray[np.float64]
+    value_ms: float
+    mean_unique: Mapping[str, NDArray[np.float64]]
+    scores: list[Score]
+    ablations: list[AblationResult]
+    clusters: int
+    notes: tuple[str, ...]
+
+
+def study(
+    files: TraceFiles,
+    model: LatencyModel,
+    question: Question,
+    *,
+    provenance: Callable[[], Mapping[str, str]] = dict,
+    on_batch: Callable[[int], None] | None = None,
+) -> Study:
+    """Solve all traces under one latency model and answer the question about them.
+
+    Parameters
+    ----------
+    files
+        The traces; walked over once, in batches.
+    model
+        The latency model.
+    question
+        What is asked, and which files to write. They appear whole when the walk has ended without an error.
+    provenance
+        Gives what the metadata of the files written keeps; called at the end of the walk, so that inputs can be
+        digested while it goes on.
+    on_batch
+        Called with the number of generations after each batch.
+
+    Raises
+    ------
+    InputError
+        Faulty traces, or draft lengths that the model or the traces do not cover.
+    """
+    source = str(files.paths[0])
+    lengths = choose_range(model, carried_length(files), k_min=question.k_min, k_max=question.k_max, source=source)
+    costs = length_costs(model, lengths.k_min, lengths.k_max)
+    mean_unique = fitted_mean_unique(model, lengths.k_max, costs.lengths)
+    plan = Plan(
+        costs=costs,
+        refitted=None if mean_unique is None else costs.flat_experts(mean_unique),
+        unique_experts=question.unique_experts,
+        decisions=question.decisions is not None,
+        flat=question.flat,
+        scores=question.score,
+        ablation=question.ablate,
+        shift_rows=question.shifts is not None,
+    )
+    kept: list[BatchResult] = []
+    with ExitStack() as stack:
+        writers = {
+            "decisions": _Output(stack, question.decisions),
+            "shift_rows": _Output(stack, question.shifts),
+        }
+        for result in walk(files, plan, question.threads):
+            for part, output in writers.items():
+                output.write(getattr(result, part))
+            kept.append(_without_rows(result))
+            if on_batch is not None:
+                on_batch(result.generations)
+        origin = provenance()
+        for output in writers.values():
+            output.describe(origin)
+    return _gather(kept, source=source, model=model, lengths=lengths, costs=costs)
+
+
+def carried_length(files: TraceFiles) -> int | None:
+    """Find the longest draft length the traces carry, from the first batch that holds a position; None: any."""
+    for batch in files:
+        if batch.positions:
+            return batch.max_draft_length
+    return None
+
+
+class _Output:
+    """A Parquet file that is opened with the first rows, since only they tell the schema."""
+
+    def __init__(self, stack: ExitStack, path: Path | None) -> None:
+        self._stack, self._path = stack, path
+        self._writer: pq.ParquetWriter | None = None
+
+    def write(self, rows: pa.Table | None) -> None:
+        """Write the rows of a batch."""
+        if self._path is None or rows is None:
+            return
+        if self._writer is None:
+            partial = self._stack.enter_context(atomic_output(self._path))
+            self._writer = self._stack.enter_context(result_writer(partial, rows.schema))
+        self._writer.write_table(rows)
+
+    def describe(self, provenance: Mapping[str, str]) -> None:
+        """Keep in the file what it rests on."""
+        if self._writer is not None:
+            self._writer.add_key_value_metadata(metadata_of(provenance))
+
+
+def _without_rows(result: BatchResult) -> BatchResult:
+    """Drop what went into a file, so that memory does not grow with the positions."""
+    parts: dict[str, Any] = {name: getattr(result, name) for name in BatchResult.__dataclass_fields__}
+    return BatchResult(**(parts | {"decisions": None, "shift_rows": None}))
+
+
+def _gather(
+    results: list[BatchResult], *, source: str, model: LatencyModel, lengths: LengthRange, costs: LengthCosts
+) -> Study:
+    if not results:
+        raise InputError(f"{source}: holds no generations")
+    sources = sorted({r.experts_from for r in results if r.positions} or {results[0].experts_from})
+    if len(sources) > 1:
+        raise InputError(f"{source}: unique experts come from {' and '.join(sources)}; solve such files apart")
+    scored = [r.scores for r in results if r.scores is not None]
+    totals = scores.join(scored) if scored else None
+    both = [r.unique_sums for r in results if r.unique_sums is not None and r.positions]
+    positions = sum(r.positions for r in results)
+    mean_unique = (
+        dict(zip(("recorded", "routing"), np.stack(both).sum(axis=0) / positions, strict=True)) if both else {}
+    )
+    clusters = set(totals.cluster) if totals is not None else set()
+    tallies = [r.shifts for r in results if r.shifts is not None]
+    ablations = []
+    for name in tallies[0] if tallies else ():
+        joined = ablation.join([tally[name] for tally in tallies])
+        clusters = set(joined.cluster)
+        ablations.append(AblationResult(name, ablation.prevalence(joined), joined.transitions, joined.terms_ms))
+    return Study(
+        source=source,
+        model=model,
+        lengths=lengths,
+        costs=costs,
+        generations=sum(r.generations for r in results),
+        positions=positions,
+        experts_from=sources[0],
+        match_kinds=tuple(sorted(frozenset().union(*(r.match_kinds for r in results)))),
+        chosen=np.stack([r.chosen for r in results]).sum(axis=0),
+        value_ms=float(sum(r.value_ms for r in results)),
+        mean_unique=mean_unique,
+        scores=[] if totals is None else scores.score(totals),
+        ablations=ablations,
+        clusters=len(clusters),
+        notes=lengths.notes,
+    )

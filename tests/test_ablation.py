@@ -1,0 +1,135 @@
+"""The ablation against re-solving by hand, and its decomposition against exact rational arithmetic."""
+
+from fractions import Fraction
+
+import naive
+import numpy as np
+import pytest
+import strategies
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from laid_out import costs_of, make, parts
+
+from oracle import ablation
+from oracle.costs import LengthCosts
+from oracle.problem import Problem
+from oracle.solver import Solution, solve, visits
+
+EPS = np.finfo(float).eps
+
+
+def exact_difference(problem: Problem, costs: LengthCosts, solution: Solution, t: int, k: int, other: int) -> Fraction:
+    """Q(t, k) - Q(t, other) from the same doubles, without rounding."""
+
+    def q(length: int) -> Fraction:
+        terms = [
+            Fraction(costs.verify_ms[length]),
+            Fraction(costs.draft_ms[length]),
+            Fraction(costs.reject_ms[length]),
+            Fraction(costs.alpha_ms[length]) * Fraction(problem.unique_experts[t, length]),
+            Fraction(costs.context_ms[length]) * Fraction(problem.context_len[t]),
+        ]
+        credit = [
+            Fraction(problem.survival[t, j]) * Fraction(solution.padded_marginal_ms[t + 1 + j]) for j in range(length)
+        ]
+        return sum(terms) - sum(credit)
+
+    return q(k) - q(other)
+
+
+@settings(max_examples=120, deadline=None)
+@given(strategies.general_problems(), st.integers(0, 2**32 - 1))
+def test_terms_sum_to_the_exact_difference(problem: strategies.Problem, seed: int) -> None:
+    arrays, costs = make(problem), costs_of(problem)
+    solution = solve(arrays, costs)
+    rng = np.random.default_rng(seed)
+    k, other = rng.choice(problem.allowed, size=(2, arrays.positions))
+    terms = ablation.decompose(arrays, costs, solution, k, other)
+    for t in range(arrays.positions):
+        exact = exact_difference(arrays, costs, solution, t, int(k[t]), int(other[t]))
+        error = abs(sum((Fraction(x) for x in terms[t]), Fraction(0)) - exact)
+        assert error <= 8 * EPS * float(np.abs(terms[t]).sum())
+
+
+def test_terms_are_those_of_the_naive_twin() -> None:
+    for seed in range(60):
+        problem = strategies.random_problem(seed, "dyadic")
+        arrays, costs = make(problem), costs_of(problem)
+        solution = solve(arrays, costs)
+        k = np.array([c for g in range(problem.generations) for c in problem.policy(g, seed)], dtype=np.int64)
+        terms = parts(problem, ablation.decompose(arrays, costs, solution, k, solution.draft_length))
+        choices, best = parts(problem, k), parts(problem, solution.draft_length)
+        for g in range(problem.generations):
+            twin = naive.solve(problem.generation(g), problem.costs)
+            for t, row in enumerate(terms[g]):
+                expected = naive.decompose(
+                    problem.generation(g), problem.costs, twin.value, t=t, k=int(choices[g][t]), other=int(best[g][t])
+                )
+                ours = dict(zip(ablation.TERMS, row, strict=True))
+                assert ours["verify_ms"] == expected["base"]
+                assert ours["expert_load_ms"] + ours["expert_price_ms"] == expected["expert"]
+                assert ours["context_ms"] == expected["context"]
+                assert ours["draft_ms"] == expected["draft"]
+                assert ours["reject_ms"] == expected["reject"]
+                assert ours["continuation_ms"] == expected["continuation"]
+
+
+def test_one_context_coefficient_moves_nothing() -> None:
+    problem = strategies.random_problem(2, "general", lengths=(30,), K=4, missing=False)
+    arrays, costs = make(problem), costs_of(problem)
+    shared = LengthCosts(
+        costs.verify_ms, costs.alpha_ms, np.full(5, 0.25), costs.draft_ms, costs.reject_ms, costs.allowed
+    )
+    assert shared.shared_context
+    solution = solve(arrays, shared)
+    terms = ablation.decompose(arrays, shared, solution, np.full(30, 4), solution.draft_length)
+    assert (terms[:, ablation.TERMS.index("context_ms")] == 0).all()
+
+
+def shifted(problem: strategies.Problem) -> tuple[Problem, ablation.Shifts]:
+    arrays, costs = make(problem), costs_of(problem)
+    without = costs.without_experts()
+    oracle, blind = solve(arrays, costs), solve(arrays, without)
+    visit = visits(arrays, oracle.draft_length[:, None])[:, 0]
+    nothing = np.full(arrays.positions, np.nan, dtype=np.float32)
+    return arrays, ablation.shifts(arrays, costs, without, oracle, blind, visit, nothing)
+
+
+@pytest.mark.parametrize("kind", ["dyadic", "binary"])
+def test_shifts_equal_naive_twin(kind: strategies.Kind) -> None:
+    for seed in range(80):
+        problem = strategies.random_problem(seed, kind)
+        _, found = shifted(problem)
+        twins = [naive.ablate(problem.generation(g), problem.costs) for g in range(problem.generations)]
+        assert (found.ablated_length - found.draft_length).tolist() == [s for twin in twins for s in twin.shift]
+        expected = [np.nan if q is None else q for twin in twins for q in twin.next_q_ms]
+        np.testing.assert_array_equal(found.next_q_ms, expected)
+
+
+def test_prevalence_counts_what_the_shifts_say() -> None:
+    problem = strategies.random_problem(
+        18, "general", lengths=(40, 0, 25, 33), K=5, k_min=0, missing=False, unique="routing", alpha_zero=False
+    )
+    arrays, found = shifted(problem)
+    names = ("a", "b", "a", "c")
+    counted = ablation.tally(found, arrays.offsets, names, problem.K)
+    rows = {row.boundary: row for row in ablation.prevalence(counted)}
+    k, k0, v = found.draft_length.astype(int), found.ablated_length.astype(int), found.visit_prob
+    assert (k0 != k).any(), "the problem must have shifts for this test to say anything"
+    assert rows["any"].decisions == (k0 != k).sum()
+    assert rows["any"].share == pytest.approx((k0 != k).mean())
+    assert rows["any"].visit_share == pytest.approx(v[k0 != k].sum() / v.sum())
+    assert rows["longer"].share == pytest.approx((k0 > k).mean())
+    assert rows["shorter"].share == pytest.approx((k0 < k).mean())
+    for boundary in range(5):
+        here = (k == boundary) & (k0 > k)
+        assert rows[f"{boundary} → longer"].decisions == here.sum()
+        assert rows[f"{boundary} → longer"].visit_share == pytest.approx(v[here].sum() / v.sum())
+    for i, j in np.ndindex(6, 6):
+        assert counted.transitions[0, i, j] == ((k == i) & (k0 == j)).sum()
+        assert counted.transitions[1, i, j] == pytest.approx(v[(k == i) & (k0 == j)].sum())
+
+
+def test_prevalence_of_nothing_is_nothing() -> None:
+    arrays, found = shifted(strategies.random_problem(1, "general", lengths=(0,), K=3))
+    assert ablation.prevalence(ablation.tally(found, arrays.offsets, ("a",), 3)) == []
