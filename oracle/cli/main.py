@@ -1,0 +1,86 @@
+"""The command ``draft-oracle`` and what becomes of errors.
+
+Exit codes: 0 done; 1 the machine failed (disk full, out of memory); 2 input or usage is wrong; 130 interrupted.
+Modules that compute are imported inside the commands: ``--help`` must be instant.
+"""
+
+import sys
+import warnings
+from importlib import metadata
+from typing import Any
+
+import click
+
+from oracle.cli.bench import bench
+from oracle.cli.fit import fit
+from oracle.cli.run import run
+from oracle.cli.traces import ablate, score, solve
+from oracle.cli.validate import validate
+from oracle.errors import MOST_FAULTS_SHOWN, InputError, InputWarning
+
+
+class InOrderOfWork(click.Group):
+    """Lists commands in the order of the work, not of the alphabet."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Give the names in the order in which they were added."""
+        return list(self.commands)
+
+
+def _version(ctx: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
+    if wanted:
+        click.echo(f"draft-oracle {metadata.version('draft-oracle')}")
+        ctx.exit()
+
+
+@click.group(cls=InOrderOfWork, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.option(
+    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Print the version."
+)
+def group() -> None:
+    """Cost-optimal draft lengths for speculative decoding, from recorded traces.
+
+    \b
+    draft-oracle run cases/tiny-moe           everything in one go, on recorded traces
+    draft-oracle fit rounds.parquet -o model.json
+    draft-oracle score traces.parquet --model model.json
+
+    Times are milliseconds. Exit codes: 0 done, 1 the machine failed (disk full, out of memory),
+    2 input or usage is wrong, 130 interrupted.
+    """
+
+
+for _command in (validate, fit, solve, score, ablate, run, bench):
+    group.add_command(_command)
+
+
+def _print_warning(message: Warning | str, category: type[Warning], *_where: Any, **_more: Any) -> None:
+    kind = "warning" if issubclass(category, InputWarning) else category.__name__
+    click.echo(f"{kind}: {message}", err=True)
+
+
+def main() -> None:
+    """Run the command line; faults go to stderr, never a traceback for a wrong input."""
+    warnings.simplefilter("always", InputWarning)
+    warnings.showwarning = _print_warning
+    try:
+        code = group.main(prog_name="draft-oracle", standalone_mode=False)
+    except InputError as error:
+        many = len(error.faults)
+        shown = "" if many <= MOST_FAULTS_SHOWN else f", the first {MOST_FAULTS_SHOWN} shown"
+        click.echo(f"error: {error}" if many == 1 else f"error: {many} faults{shown}\n{error}", err=True)
+        code = 2
+    except click.ClickException as error:
+        error.show()
+        code = error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("interrupted; nothing was written", err=True)
+        code = 130
+    except BrokenPipeError:
+        # the reader went away; what it has read is all it wanted
+        sys.stderr.close()
+        code = 0
+    except (OSError, MemoryError) as error:
+        click.echo(f"error: {error or type(error).__name__}", err=True)
+        code = 1
+    sys.exit(code or 0)

@@ -1,0 +1,59 @@
+"""Options that several commands share."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+def _all(*decorators: Callable[[Any], Any]) -> Callable[[_Command], _Command]:
+    def decorate(function: _Command) -> _Command:
+        for decorator in reversed(decorators):
+            function = decorator(function)
+        return function
+
+    return decorate
+
+
+TRACES = click.argument("traces", nargs=-1, required=True)
+
+MODEL = click.option(
+    "--model", "-m", required=True, metavar="FILE", help="Latency model (JSON), as `fit` writes it; - reads stdin."
+)
+
+READING = _all(
+    click.option("--k-min", type=click.IntRange(0), help="Shortest draft length [0 if the model has m = 1, else 1]."),
+    click.option("--k-max", type=click.IntRange(0), help="Longest draft length [what model and traces cover]."),
+    click.option(
+        "--unique-experts",
+        type=click.Choice(["recorded", "routing"]),
+        help="Which expert column to use [recorded where the traces have it].",
+    ),
+    click.option(
+        "--match-is",
+        type=click.Choice(["conditional", "survival"]),
+        help="What the column match_probs holds [conditional; a warning if it looks like survival].",
+    ),
+)
+
+THREADS = click.option(
+    "--threads",
+    type=click.IntRange(1),
+    default=os.cpu_count() or 1,
+    show_default="all cores",
+    help="Threads to work on.",
+)
+
+SHOWING = _all(
+    click.option("--json", "as_json", is_flag=True, help="Print the tables as JSON, at full precision."),
+    click.option("--markdown", "as_markdown", is_flag=True, help="Print the tables as Markdown."),
+)
+
+
+def output_file(what: str) -> Callable[[_Command], _Command]:
+    """Give the option -o for a file that appears whole or not at all."""
+    return click.option("--output", "-o", type=click.Path(dir_okay=False, path_type=Path), help=what)

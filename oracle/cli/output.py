@@ -1,0 +1,71 @@
+"""Printing tables, and progress on a terminal."""
+
+import shutil
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from oracle.latency.model import LatencyModel
+    from oracle.tables import Table
+
+
+def emit(
+    tables: "Sequence[Table]",
+    *,
+    as_json: bool,
+    as_markdown: bool = False,
+    extra: Mapping[str, Any] | None = None,
+    err: bool = False,
+) -> None:
+    """Print tables for people, or as one JSON object with the tables under their names.
+
+    Parameters
+    ----------
+    tables
+        What to print.
+    extra
+        Further keys of the JSON object (provenance).
+    err
+        Print on stderr, since stdout carries a result.
+    """
+    from oracle.tables import as_json_text, render  # noqa: PLC0415
+
+    if as_json:
+        click.echo(as_json_text(tables, extra), err=err)
+        return
+    terminal = (sys.stderr if err else sys.stdout).isatty()
+    width = shutil.get_terminal_size().columns if terminal and not as_markdown else None
+    click.echo(render(tables, "markdown" if as_markdown else "text", width), err=err, nl=False)
+
+
+def read_model(path: str) -> "LatencyModel":
+    """Read a latency model from a file, or from stdin for ``-``."""
+    from oracle.latency.model import LatencyModel  # noqa: PLC0415
+
+    if path == "-":
+        return LatencyModel.from_json(sys.stdin.read(), source="standard input")
+    return LatencyModel.load(path)
+
+
+@contextmanager
+def progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
+    """Show a bar on a terminal's stderr; stay quiet in a pipe.
+
+    Yields
+    ------
+    Takes the number of steps done since the last call.
+    """
+    if not sys.stderr.isatty():
+        yield lambda steps: None
+        return
+    from rich.console import Console  # noqa: PLC0415
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn  # noqa: PLC0415
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=total)
+        yield lambda steps: bar.advance(task, steps)

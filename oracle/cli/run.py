@@ -1,0 +1,112 @@
+"""``draft-oracle run``: everything in one go on a folder with traces and rounds."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from oracle.cli.options import READING, SHOWING, THREADS
+from oracle.cli.output import emit, read_model
+from oracle.cli.traces import studied
+
+if TYPE_CHECKING:
+    from oracle.tables import Table
+
+
+@click.command()
+@click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option("--rounds", metavar="FILE", help="Rounds to fit [rounds.parquet in the folder, or its only rounds file].")
+@click.option("--model", "-m", metavar="FILE", help="Use this latency model instead of fitting one.")
+@click.option(
+    "--output", "-o", type=click.Path(file_okay=False, path_type=Path), help="Write models, decisions, scores … here."
+)
+@click.option("--overwrite", is_flag=True, help="Replace an earlier output folder.")
+@READING
+@THREADS
+@SHOWING
+def run(
+    folder: Path,
+    rounds: str | None,
+    model: str | None,
+    output: Path | None,
+    overwrite: bool,
+    as_json: bool,
+    as_markdown: bool,
+    **options: Any,
+) -> None:
+    """Fit, solve, score and ablate: one folder in, tables out.
+
+    FOLDER holds trace files and rounds files (Parquet, told apart by their columns).
+    """
+    from oracle.files import atomic_folder  # noqa: PLC0415
+
+    if rounds is not None and model is not None:
+        raise click.UsageError("give --rounds to fit a model, or --model to use one, not both")
+    if output is None:
+        tables, origin = _everything(folder, rounds, model, None, options)
+    else:
+        with atomic_folder(output, overwrite) as partial:
+            tables, origin = _everything(folder, rounds, model, partial, options)
+            _write_tables(partial, tables, origin)
+    emit(tables, as_json=as_json, as_markdown=as_markdown, extra={"provenance": origin})
+
+
+def _everything(
+    folder: Path, rounds: str | None, model: str | None, out: Path | None, options: dict[str, Any]
+) -> "tuple[list[Table], dict[str, Any]]":
+    """Fit unless a model is given, then solve, score and ablate; write the results into `out`."""
+    from oracle.cli.fit import fitted  # noqa: PLC0415
+    from oracle.errors import InputError  # noqa: PLC0415
+    from oracle.files import shown  # noqa: PLC0415
+    from oracle.kinds import sorted_by_kind  # noqa: PLC0415
+    from oracle.provenance import as_metadata  # noqa: PLC0415
+    from oracle.summaries import fit_tables, study_tables  # noqa: PLC0415
+    from oracle.summaries.study import write_scores  # noqa: PLC0415
+
+    kinds = sorted_by_kind(folder)
+    if not kinds["traces"]:
+        raise InputError(f"{shown(folder)}: holds no traces (Parquet with a column match_prob or match_probs)")
+    tables: list[Table] = []
+    if model is not None:
+        latency = read_model(model)
+        inputs = [Path(model)] if model != "-" else []
+    else:
+        inputs = [Path(rounds) if rounds is not None else _the_rounds(folder, kinds["rounds"])]
+        result = fitted(inputs, {})
+        latency = result.model
+        tables += fit_tables(result)
+        if out is not None:
+            latency.save(out / "model.json")
+    match_is = options.pop("match_is")
+    files = {"decisions": out / "decisions.parquet", "shifts": out / "shifts.parquet"} if out else {}
+    question = {**options, "score": True, "ablate": True, **files}
+    study, origin = studied("run", kinds["traces"], latency, match_is, question, inputs)
+    if out is not None:
+        write_scores(out / "scores.parquet", study.scores, as_metadata(origin, latency))
+    return tables + study_tables(study), origin
+
+
+def _the_rounds(folder: Path, found: list[Path]) -> Path:
+    """Choose the rounds to fit: the only file, or the one called rounds.parquet."""
+    from oracle.errors import InputError  # noqa: PLC0415
+    from oracle.files import shown  # noqa: PLC0415
+
+    if not found:
+        raise InputError(
+            f"{shown(folder)}: holds no rounds (Parquet with a column target_ms); add them, or give --model FILE"
+        )
+    if len(found) == 1:
+        return found[0]
+    named = [path for path in found if path.name == "rounds.parquet"]
+    names = ", ".join(shown(path) for path in found)
+    if len(named) != 1:
+        raise InputError(f"{shown(folder)}: holds several rounds files ({names}); say which one with --rounds FILE")
+    click.echo(f"fitting {shown(named[0])}; the other rounds files need --rounds ({names})", err=True)
+    return named[0]
+
+
+def _write_tables(folder: Path, tables: "list[Table]", origin: dict[str, Any]) -> None:
+    from oracle.tables import as_json_text, render  # noqa: PLC0415
+
+    (folder / "tables.md").write_text(render(tables, "markdown"), "utf-8")
+    (folder / "tables.json").write_text(as_json_text(tables, {"provenance": origin}), "utf-8")

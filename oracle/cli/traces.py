@@ -1,0 +1,152 @@
+"""``draft-oracle solve``, ``score`` and ``ablate``: commands that take traces and a latency model."""
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from oracle.cli.options import MODEL, READING, SHOWING, THREADS, TRACES, output_file
+from oracle.cli.output import emit, progress, read_model
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from oracle.latency.model import LatencyModel
+    from oracle.study import Study
+
+# Columns a solve needs; texts, ids and further columns stay on disk.
+NEEDED = ("match_prob", "match_probs", "experts", "new_experts", "unique_experts", "cluster")
+
+
+def studied(
+    command: str,
+    traces: "Sequence[str | Path]",
+    model: "LatencyModel",
+    match_is: str | None,
+    question: "Mapping[str, Any]",
+    inputs: "Sequence[Path]",
+) -> "tuple[Study, dict[str, Any]]":
+    """Run a study for a command, with progress; give it with its provenance.
+
+    Parameters
+    ----------
+    question
+        Fields of `Question`.
+    inputs
+        Files read besides the traces.
+    """
+    from oracle.provenance import as_metadata, provenance  # noqa: PLC0415
+    from oracle.study import Question, study  # noqa: PLC0415
+    from oracle.traces import TraceFiles  # noqa: PLC0415
+
+    files = TraceFiles(list(traces), columns=NEEDED, match_is=match_is)
+    said = {key: question.get(key) for key in ("k_min", "k_max", "unique_experts")} | {"match_is": match_is}
+    with ThreadPoolExecutor(max_workers=1) as pool, progress(command, files.generations) as advance:
+        digested = pool.submit(provenance, command, said, [*files.paths, *inputs])
+        found = study(
+            files,
+            model,
+            Question(**question),
+            provenance=lambda: as_metadata(digested.result(), model),
+            on_batch=advance,
+        )
+    return found, digested.result()
+
+
+def _model_inputs(model: str) -> "list[Path]":
+    return [] if model == "-" else [Path(model)]
+
+
+@click.command()
+@TRACES
+@MODEL
+@output_file("Write the decisions here (Parquet, one row a generation).")
+@click.option("--flat", is_flag=True, help="Write one row a position instead, with a column position.")
+@READING
+@THREADS
+@SHOWING
+def solve(
+    traces: tuple[str, ...],
+    model: str,
+    output: Path | None,
+    flat: bool,
+    match_is: str | None,
+    as_json: bool,
+    as_markdown: bool,
+    **reading: Any,
+) -> None:
+    """Find the cost-optimal draft length at every position.
+
+    TRACES are Parquet files, folders or globs.
+    """
+    from oracle.summaries import study_tables  # noqa: PLC0415
+
+    result, origin = studied(
+        "solve",
+        traces,
+        read_model(model),
+        match_is,
+        {**reading, "decisions": output, "flat": flat},
+        _model_inputs(model),
+    )
+    emit(study_tables(result), as_json=as_json, as_markdown=as_markdown, extra={"provenance": origin})
+
+
+@click.command()
+@TRACES
+@MODEL
+@output_file("Write the scores here (Parquet, one row a policy).")
+@READING
+@THREADS
+@SHOWING
+def score(
+    traces: tuple[str, ...],
+    model: str,
+    output: Path | None,
+    match_is: str | None,
+    as_json: bool,
+    as_markdown: bool,
+    **reading: Any,
+) -> None:
+    """Score static draft lengths and the policy blind to experts against the oracle.
+
+    TRACES are Parquet files, folders or globs. Scores are expected ones, on the same traces.
+    """
+    from oracle.provenance import as_metadata  # noqa: PLC0415
+    from oracle.summaries import study_tables  # noqa: PLC0415
+    from oracle.summaries.study import write_scores  # noqa: PLC0415
+
+    result, origin = studied(
+        "score", traces, read_model(model), match_is, {**reading, "score": True}, _model_inputs(model)
+    )
+    if output is not None:
+        write_scores(output, result.scores, as_metadata(origin, result.model))
+    emit(study_tables(result), as_json=as_json, as_markdown=as_markdown, extra={"provenance": origin})
+
+
+@click.command()
+@TRACES
+@MODEL
+@output_file("Write the shifts here (Parquet, one row a generation).")
+@READING
+@THREADS
+@SHOWING
+def ablate(
+    traces: tuple[str, ...],
+    model: str,
+    output: Path | None,
+    match_is: str | None,
+    as_json: bool,
+    as_markdown: bool,
+    **reading: Any,
+) -> None:
+    """Take the expert cost out (alpha = 0), solve again, and say what changes and what that costs.
+
+    TRACES are Parquet files, folders or globs.
+    """
+    from oracle.summaries import study_tables  # noqa: PLC0415
+
+    options = {**reading, "score": True, "ablate": True, "shifts": output}
+    result, origin = studied("ablate", traces, read_model(model), match_is, options, _model_inputs(model))
+    emit(study_tables(result), as_json=as_json, as_markdown=as_markdown, extra={"provenance": origin})

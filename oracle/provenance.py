@@ -1,0 +1,50 @@
+"""What a result rests on: program and library versions, options, inputs with their digests."""
+
+import json
+from collections.abc import Mapping, Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from oracle.files import sha256_of
+from oracle.latency.model import LatencyModel
+
+_LIBRARIES = ("numpy", "numba", "pyarrow")
+
+
+def program_version() -> str:
+    """Version of the installed distribution."""
+    return metadata.version("draft-oracle")
+
+
+def inputs_of(paths: Sequence[Path]) -> list[dict[str, Any]]:
+    """Name, size and SHA-256 of each input file."""
+    return [{"name": path.name, "bytes": path.stat().st_size, "sha256": sha256_of(path)} for path in paths]
+
+
+def provenance(command: str, options: Mapping[str, Any], inputs: Sequence[Path]) -> dict[str, Any]:
+    """Gather what a result rests on, as JSON values.
+
+    Parameters
+    ----------
+    command
+        Name of the command.
+    options
+        Its options; those that are None are left out.
+    inputs
+        Files it reads.
+    """
+    return {
+        "program": f"draft-oracle {program_version()}",
+        "libraries": {name: metadata.version(name) for name in _LIBRARIES},
+        "command": command,
+        "options": {key: value for key, value in options.items() if value is not None},
+        "inputs": inputs_of(inputs),
+    }
+
+
+def as_metadata(origin: Mapping[str, Any], model: LatencyModel) -> dict[str, str]:
+    """Lay provenance and the latency model's coefficients out as Parquet metadata."""
+    coefficients = json.loads(model.to_json())
+    coefficients.pop("fit", None)
+    return {"provenance": json.dumps(origin), "latency_model": json.dumps(coefficients)}
