@@ -1,0 +1,118 @@
+"""Names and numbers out of plain Arrow columns: every string type and every numeric type becomes one thing."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+
+def is_name_type(kind: pa.DataType) -> bool:
+    """Say whether a type holds text: any string type, a dictionary of one, or nulls only."""
+    if pa.types.is_dictionary(kind):
+        return is_name_type(kind.value_type)
+    text = pa.types.is_string(kind) or pa.types.is_large_string(kind) or _is_view(kind, "string")
+    return bool(text or pa.types.is_null(kind))
+
+
+def is_number_type(kind: pa.DataType) -> bool:
+    """Say whether a type holds numbers (truth values count as 0 and 1), or nulls only."""
+    t = pa.types
+    return bool(
+        t.is_integer(kind) or t.is_floating(kind) or t.is_decimal(kind) or t.is_boolean(kind) or t.is_null(kind)
+    )
+
+
+def is_whole_type(kind: pa.DataType) -> bool:
+    """Say whether a type holds whole numbers, or nulls only."""
+    return bool(pa.types.is_integer(kind) or pa.types.is_null(kind))
+
+
+def item_type(kind: pa.DataType) -> pa.DataType | None:
+    """Give the type of a list type's items, None for a type that is no list."""
+    t = pa.types
+    is_list = t.is_list(kind) or t.is_large_list(kind) or t.is_fixed_size_list(kind)
+    if is_list or _is_view(kind, "list") or _is_view(kind, "large_list"):
+        return kind.value_type
+    return None
+
+
+def is_bytes_type(kind: pa.DataType) -> bool:
+    """Say whether a type holds raw bytes."""
+    t = pa.types
+    fixed = t.is_fixed_size_binary(kind)
+    return bool(fixed or t.is_binary(kind) or t.is_large_binary(kind) or _is_view(kind, "binary"))
+
+
+def _is_view(kind: pa.DataType, of: str) -> bool:
+    """Say whether a type is a view layout; pyarrow names their tests alike."""
+    return bool(getattr(pa.types, f"is_{of}_view")(kind))
+
+
+def names_of(column: pa.ChunkedArray | pa.Array) -> tuple[str | None, ...]:
+    """Read a text column as Python strings, None where null.
+
+    Raises
+    ------
+    UnicodeDecodeError
+        Bytes that are not UTF-8.
+    """
+    return tuple(column.cast(pa.large_string()).to_pylist())
+
+
+def codes_of(column: pa.ChunkedArray | pa.Array) -> tuple[NDArray[np.int32], tuple[str, ...]]:
+    """Give numbers to the names of a text column in the order of their first appearance.
+
+    Returns
+    -------
+    codes : (rows,) int32
+        Index into `names`, -1 where null. Read-only.
+    names : tuple of str
+        Each occurs in the column.
+    """
+    plain = column.cast(pa.large_string())
+    chunks = plain if isinstance(plain, pa.ChunkedArray) else pa.chunked_array([plain])
+    encoded = chunks.dictionary_encode().unify_dictionaries()
+    parts = [pc.fill_null(chunk.indices, -1).to_numpy(zero_copy_only=False) for chunk in encoded.chunks]
+    names = tuple(encoded.chunk(0).dictionary.to_pylist()) if encoded.num_chunks else ()
+    codes = np.concatenate(parts).astype(np.int32) if parts else np.zeros(0, np.int32)
+    return frozen(codes), names
+
+
+def floats_of(column: pa.ChunkedArray | pa.Array) -> NDArray[np.float64]:
+    """Read a numeric column as (rows,) float64, NaN where null; read-only."""
+    wide = column if pa.types.is_float64(column.type) else _widened(column)
+    return frozen(np.ascontiguousarray(wide.to_numpy(**_copying(wide)), dtype=np.float64))
+
+
+def _widened(column: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Array:
+    if pa.types.is_float16(column.type):
+        column = column.cast(pa.float32())
+    return column.cast(pa.float64(), safe=False)
+
+
+def _copying(column: pa.ChunkedArray | pa.Array) -> Mapping[str, bool]:
+    """Give the argument that an Array needs where a ChunkedArray knows none."""
+    return {} if isinstance(column, pa.ChunkedArray) else {"zero_copy_only": False}
+
+
+def nulls_of(column: pa.ChunkedArray | pa.Array) -> NDArray[np.bool_]:
+    """Say for each row whether it is null: (rows,) bool."""
+    if column.null_count == 0:
+        return np.zeros(len(column), np.bool_)
+    mask = column.is_null()
+    return np.asarray(mask.to_numpy(**_copying(mask)), dtype=np.bool_)
+
+
+def frozen(array: NDArray[Any]) -> NDArray[Any]:
+    """Give the array C-contiguous, aligned and read-only: the one form that leaves a reader.
+
+    Arrow buffers are read-only and copies are writable; compiled kernels would be built once for either.
+    """
+    array = np.require(array, requirements=["C", "A"])
+    if array.flags.writeable:
+        array = array.view()  # the flag of the caller's own array stays as it is
+        array.flags.writeable = False
+    return array

@@ -1,0 +1,271 @@
+"""Finding, opening and writing files: what every reader and writer of this project shares."""
+
+import glob
+import hashlib
+import os
+import secrets
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from oracle.errors import Faults, InputError, printable
+
+# With pre_buffer on, or without a read buffer, a row group is held whole; this keeps a giant one to a few pages.
+_READ_BUFFER_BYTES = 1 << 20
+# What a folder may hold and still be replaced as an earlier output of ours.
+_OUTPUT_SUFFIXES = frozenset({".parquet", ".json", ".jsonl", ".md", ".txt", ".csv", ".html", ".svg", ".yaml"})
+
+PathLike = str | Path
+Paths = PathLike | Sequence[PathLike]
+
+
+def shown(path: PathLike) -> str:
+    """Name a path in a message: control characters escaped, never cut."""
+    text = str(path)
+    return printable(text, most=len(text))
+
+
+def find_parquet(paths: Paths) -> tuple[Path, ...]:
+    """Find the files that are meant by a file, a folder, a glob, or several of those.
+
+    Parameters
+    ----------
+    paths
+        A folder stands for its ``*.parquet`` files at any depth, sorted; names beginning with ``.`` or ``_`` are
+        left out there and in globs.
+
+    Returns
+    -------
+    tuple of Path
+        Each file once, in the order given.
+
+    Raises
+    ------
+    InputError
+        A path that does not exist, a folder or glob without Parquet files, an empty file.
+    """
+    given = [paths] if isinstance(paths, str | Path) else list(paths)
+    faults = Faults()
+    if not given:
+        faults.add("no path given; name at least one Parquet file, folder or glob")
+    found: dict[str, Path] = {}
+    for path in given:
+        for file in _files_of(path, faults):
+            found.setdefault(os.path.realpath(file), file)
+    for file in found.values():
+        try:
+            if file.stat().st_size == 0:
+                faults.add(f"{shown(file)}: the file is empty (0 bytes); was its writer interrupted? write it again")
+        except OSError as error:
+            faults.add(f"{shown(file)}: cannot be read ({error.strerror}); check the path and its permissions")
+    faults.raise_if_any()
+    return tuple(found.values())
+
+
+def _files_of(path: PathLike, faults: Faults) -> list[Path]:
+    """List the files that one path means; an empty list leaves a fault behind."""
+    text = str(path)
+    try:
+        if os.path.isdir(text):
+            files = _parquet_below(Path(text))
+            if not files:
+                faults.add(f"{shown(text)}: the folder holds no *.parquet file; name another folder or the files")
+            return files
+        if os.path.isfile(text):
+            return [Path(text)]
+        if os.path.lexists(text):
+            faults.add(f"{shown(text)}: is neither a file nor a folder; give a regular Parquet file")
+            return []
+        if glob.has_magic(text):
+            matches = [Path(m) for m in sorted(glob.glob(text, recursive=True)) if not _hidden(os.path.basename(m))]
+            files = [f for m in matches for f in (_parquet_below(m) if m.is_dir() else [m])]
+            if not files:
+                faults.add(f"{shown(text)}: no file matches this pattern; check it, quoted, with `ls`")
+            return files
+    except ValueError as error:  # a null character in the path
+        faults.add(f"{shown(text)}: is not a usable path ({error})")
+        return []
+    faults.add(f"{shown(text)}: no such file or folder; check the path")
+    return []
+
+
+def _hidden(name: str) -> bool:
+    return name.startswith((".", "_"))
+
+
+def _parquet_below(folder: Path) -> list[Path]:
+    """List the ``*.parquet`` files of a folder at any depth, sorted, hidden ones left out."""
+    files: list[Path] = []
+    for parent, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if not _hidden(name)]
+        files += [Path(parent, name) for name in names if name.endswith(".parquet") and not _hidden(name)]
+    return sorted(files)
+
+
+def open_parquet(path: PathLike) -> pq.ParquetFile:
+    """Open a Parquet file so that reading it in batches stays within bounded memory.
+
+    Raises
+    ------
+    InputError
+        The file is missing, unreadable, truncated, or not Parquet.
+    """
+    with parquet_errors(path):
+        return pq.ParquetFile(path, pre_buffer=False, buffer_size=_READ_BUFFER_BYTES)
+
+
+@contextmanager
+def parquet_errors(path: PathLike) -> Iterator[None]:
+    """Turn what pyarrow raises while it opens or decodes `path` into an `InputError` that names the file."""
+    try:
+        yield
+    except (pa.ArrowException, OSError, MemoryError, UnicodeDecodeError) as error:
+        raise InputError(f"{shown(path)}: {_parquet_rule(path, error)}") from error
+
+
+def _parquet_rule(path: PathLike, error: BaseException) -> str:
+    """Say what is wrong with a Parquet file that pyarrow refused, and the way out."""
+    known = {
+        FileNotFoundError: "no such file; check the path",
+        PermissionError: "cannot be read (permission denied); check its permissions",
+        IsADirectoryError: "is a folder, not a file; give the file",
+    }
+    for kind, rule in known.items():
+        if isinstance(error, kind):
+            return rule
+    reason = printable(" ".join(str(error).split()) or type(error).__name__, most=160)
+    rule = "the Parquet file is damaged and cannot be read; write or copy it again"
+    with suppress(OSError), open(path, "rb") as file:
+        start = file.read(4)
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - 4))
+        if size == 0:
+            rule = "the file is empty (0 bytes); was its writer interrupted? write it again"
+        elif start != b"PAR1":
+            rule = f"is not a Parquet file (it starts with {start!r}); convert it to Parquet"
+        elif file.read(4) != b"PAR1":
+            rule = f"the Parquet file is truncated ({size} bytes, without its footer); write or copy it again"
+    return f"{rule} ({reason})"
+
+
+def sha256_of(path: PathLike) -> str:
+    """Give the SHA-256 of a file's bytes as 64 hexadecimal digits."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@contextmanager
+def atomic_output(path: PathLike) -> Iterator[Path]:
+    """Write a file so that it appears whole or not at all.
+
+    Yields
+    ------
+    Path
+        A path in the same folder that does not exist yet; write there. On success it takes the place of `path`
+        (after fsync); on any exception it is removed and `path` keeps what it held.
+
+    Raises
+    ------
+    InputError
+        `path` is a folder or a device, or its folder cannot be made.
+    """
+    target = Path(os.path.realpath(path))  # a symbolic link stays a link; its target is replaced
+    if target.is_dir():
+        raise InputError(f"{shown(path)}: is a folder; give a file name to write")
+    if target.exists() and not target.is_file():
+        raise InputError(f"{shown(path)}: is not a regular file; give a file name to write")
+    _make_folder(target.parent)
+    partial = target.with_name(f".{target.name[:100]}.{secrets.token_hex(6)}.partial")
+    try:
+        yield partial
+        _sync(partial)
+        os.replace(partial, target)
+        _sync(target.parent)
+    except OSError as error:
+        if error.filename is not None and str(error.filename).startswith(str(target.parent)):
+            raise InputError(f"{shown(path)}: cannot be written ({error.strerror}); choose another place") from error
+        raise
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+@contextmanager
+def atomic_folder(path: PathLike, overwrite: bool = False) -> Iterator[Path]:
+    """Write a folder of files so that it appears whole or not at all.
+
+    Parameters
+    ----------
+    overwrite
+        Whether an existing folder may be replaced. One with sub-folders, links, hidden files or files of other kinds
+        than this project writes is never replaced: it is not an earlier output.
+
+    Yields
+    ------
+    Path
+        A new empty folder beside `path`. On success it takes the place of `path`; on any exception it is removed.
+    """
+    target = Path(os.path.realpath(path))
+    _refuse_to_replace(target, path, overwrite)
+    _make_folder(target.parent)
+    partial = target.with_name(f".{target.name[:100]}.{secrets.token_hex(6)}.partial")
+    former = partial.with_suffix(".former")
+    try:
+        partial.mkdir()
+        yield partial
+        for file in partial.rglob("*"):
+            if file.is_file():
+                _sync(file)
+        if target.exists():
+            os.replace(target, former)
+        try:
+            os.replace(partial, target)
+        except OSError:
+            if former.exists():
+                os.replace(former, target)
+            raise
+        _sync(target.parent)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+        if target.exists():  # never remove what stood there before its successor is in place
+            shutil.rmtree(former, ignore_errors=True)
+
+
+def _refuse_to_replace(target: Path, path: PathLike, overwrite: bool) -> None:
+    """Raise unless `target` is absent, an empty folder, or an earlier output that may be overwritten."""
+    if not target.exists():
+        return
+    if not target.is_dir():
+        raise InputError(f"{shown(path)}: is a file; give a folder name to write")
+    entries = sorted(target.iterdir())
+    if entries and not overwrite:
+        raise InputError(f"{shown(path)}: the folder exists already; choose another name or allow it to be overwritten")
+    for entry in entries:
+        ours = entry.is_file() and not entry.is_symlink() and not _hidden(entry.name)
+        if not ours or entry.suffix not in _OUTPUT_SUFFIXES:
+            raise InputError(
+                f"{shown(path)}: will not be overwritten, since it holds '{printable(entry.name)}', which is not an "
+                "output of this program; choose another folder"
+            )
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{shown(folder)}: the folder cannot be made ({error.strerror}); choose another") from error
+
+
+def _sync(path: Path) -> None:
+    """Make the bytes of a file, or the entries of a folder, reach the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError:
+        if not path.is_dir():  # some file systems cannot sync a folder; the rename is done all the same
+            raise
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,235 @@
+"""Walking over trace files in batches, within bounded memory."""
+
+from collections.abc import Collection, Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from oracle.errors import Faults, InputError, printable
+from oracle.files import Paths, find_parquet, open_parquet, parquet_errors, shown
+from oracle.traces.dataset import Dataset
+from oracle.traces.gate import check_match_is
+from oracle.traces.schema import (
+    ALWAYS_READ,
+    BY_NAME,
+    COLUMNS,
+    EXPERT_COLUMNS,
+    LOGGED_COLUMNS,
+    METADATA_PREFIX,
+    TARGET_COLUMNS,
+    VERSION,
+    check_schema,
+)
+from oracle.traces.traces import Traces, joined
+
+_MOST_FAULTS_GATHERED = 1000
+_MOST_GROWTH = 8  # of a row group from encoded to decoded, where it is small enough not to ask further
+_WIDTH = {"BOOLEAN": 1, "INT32": 4, "FLOAT": 4, "INT64": 8, "DOUBLE": 8, "INT96": 12}
+
+
+class TraceFiles:
+    """Trace files as one dataset, walked over in batches of generations; can be walked over again.
+
+    Opening reads schemas and footers only. Every walk checks everything: `InputError` is raised at the first batch with
+    faults and names all faults of that batch.
+
+    Parameters
+    ----------
+    paths
+        A file, a folder, a glob, or several of those.
+    columns
+        Which optional columns to read; None reads all of them, further columns too. What is needed to make sense of a
+        trace is always read. A known column that the files lack reads as missing.
+    match_is
+        What `match_probs` are: ``"conditional"``, or ``"survival"`` products, which are converted. None says nothing:
+        they are taken as conditional, with an `InputWarning` at the end of a walk if they look like survival products.
+    batch_bytes
+        Decoded size of a batch, bytes; a batch holds at least one generation.
+
+    Attributes
+    ----------
+    paths
+        The files, in the order they are read.
+    schema
+        The columns of the first file.
+    column_names
+        The columns that will be read, in the order of the first file.
+    generations
+        Number of generations in all files.
+    metadata
+        What the files say of their making, ``draft_oracle.`` left out of the keys; differing values joined by ``"; "``.
+
+    Raises
+    ------
+    InputError
+        No file, files that are no traces or not of one kind, a column asked for that is neither known nor there.
+    """
+
+    def __init__(
+        self,
+        paths: Paths,
+        *,
+        columns: Collection[str] | None = None,
+        match_is: str | None = None,
+        batch_bytes: int = 16 << 20,
+    ) -> None:
+        check_match_is(match_is)
+        if batch_bytes < 1:
+            raise InputError(f"batch_bytes is {batch_bytes}; it must be at least 1")
+        self.paths: tuple[Path, ...] = find_parquet(paths)
+        self._match_is = match_is
+        self._batch_bytes = batch_bytes
+        faults = Faults()
+        schemas: list[pa.Schema] = []
+        rows = 0
+        self.metadata: dict[str, str] = {}
+        for path in self.paths:
+            with open_parquet(path) as file, parquet_errors(path):
+                schemas.append(file.schema_arrow)
+                rows += file.metadata.num_rows
+            check_schema(schemas[-1], shown(path), faults)
+            self._take_metadata(schemas[-1], path, faults)
+        if rows == 0:
+            faults.add(f"{shown(self.paths[0])}: holds no generations; a trace has one row a generation")
+        self._check_same_columns(schemas, faults)
+        self.schema = schemas[0]
+        self.generations = rows
+        self._wanted = None if columns is None else self._known(columns, schemas, faults)
+        faults.raise_if_any()
+        self._routed = not set(EXPERT_COLUMNS).isdisjoint(self.schema.names)
+        self.column_names = self._names_read(self.schema)
+
+    def _take_metadata(self, schema: pa.Schema, path: Path, faults: Faults) -> None:
+        for key, value in (schema.metadata or {}).items():
+            name, text = key.decode(errors="replace"), value.decode(errors="replace")
+            if not name.startswith(METADATA_PREFIX):
+                continue
+            name = name.removeprefix(METADATA_PREFIX)
+            if name == "version" and text != str(VERSION):
+                faults.add(
+                    f"{shown(path)}: the format version is '{printable(text)}'; this program reads version {VERSION}. "
+                    "Use a newer program"
+                )
+            had = self.metadata.get(name)
+            if had is None:
+                self.metadata[name] = text
+            elif text not in had.split("; "):
+                self.metadata[name] = f"{had}; {text}"
+
+    def _check_same_columns(self, schemas: list[pa.Schema], faults: Faults) -> None:
+        """Check that files agree on the known columns; a missing one would silently change what is computed."""
+        first = set(schemas[0].names)
+        for path, schema in zip(self.paths[1:], schemas[1:], strict=True):
+            for name in (c.name for c in COLUMNS if (c.name in first) != (c.name in schema.names)):
+                has, lacks = (self.paths[0], path) if name in first else (path, self.paths[0])
+                faults.add(f"{shown(lacks)}: lacks the column {name}, which {shown(has)} has; give these files apart")
+
+    def _known(self, columns: Collection[str], schemas: list[pa.Schema], faults: Faults) -> frozenset[str]:
+        """Check the columns asked for; a logged round needs both of its columns."""
+        if isinstance(columns, str):
+            columns = [columns]
+        there = {name for schema in schemas for name in schema.names}
+        for name in sorted(set(columns) - there - BY_NAME.keys()):
+            listed = ", ".join(printable(other, most=40) for other in schemas[0].names)
+            faults.add(f"{shown(self.paths[0])}: has no column '{printable(name)}'; the columns there: {listed}")
+        logged = LOGGED_COLUMNS if set(columns) & set(LOGGED_COLUMNS) else ()
+        return frozenset({*columns, *logged})
+
+    def _names_read(self, schema: pa.Schema) -> list[str]:
+        wanted = self._wanted
+        return [name for name in schema.names if wanted is None or name in wanted or name in ALWAYS_READ]
+
+    def __iter__(self) -> Iterator[Traces]:
+        dataset = Dataset(self._routed)
+        for path in self.paths:
+            for batch, first_row in self._batches(path):
+                traces = self._read(batch, path, first_row, dataset)
+                dataset.faults.raise_if_any()
+                yield traces
+        dataset.warn()
+
+    def check(self) -> None:
+        """Walk over everything and raise the faults of all batches together.
+
+        Raises
+        ------
+        InputError
+            All faults, up to about a thousand; then the walk stops.
+        """
+        dataset = Dataset(self._routed)
+        found: list[str] = []
+        for path in self.paths:
+            for batch, first_row in self._batches(path):
+                try:
+                    self._read(batch, path, first_row, dataset)
+                except InputError as error:
+                    found += error.faults
+                if len(found) >= _MOST_FAULTS_GATHERED:
+                    raise InputError(found)
+        try:
+            dataset.faults.raise_if_any()
+        except InputError as error:
+            found += error.faults
+        if found:
+            raise InputError(found)
+        dataset.warn()
+
+    def _read(self, batch: pa.RecordBatch, path: Path, first_row: int, dataset: Dataset) -> Traces:
+        traces = Traces.from_arrow(batch, shown(path), self._match_is or "conditional", first_row=first_row)
+        shape: dict[str, int | None] = {name: getattr(traces, name) for name in TARGET_COLUMNS}
+        for name in ("match_probs", "new_experts", "unique_experts"):
+            values = getattr(traces, name)
+            shape[f"the width of {name}"] = None if values is None or not len(values) else values.shape[1]
+        dataset.add(
+            traces.source,
+            traces.offsets,
+            ids=traces.generation,
+            shape=shape,
+            match_probs=traces.match_probs if self._match_is is None else None,
+            experts=traces.experts,
+        )
+        return traces
+
+    def _batches(self, path: Path) -> Iterator[tuple[pa.RecordBatch, int]]:
+        """Decode a file in batches of about `batch_bytes`; give each with its first row's number."""
+        row = 0
+        with open_parquet(path) as file, parquet_errors(path):
+            names = self._names_read(file.schema_arrow)
+            for group in range(file.num_row_groups):
+                for batch in file.iter_batches(self._rows_a_batch(file, group, names), [group], names):
+                    if batch.num_rows:
+                        yield batch, row
+                        row += batch.num_rows
+
+    def _rows_a_batch(self, file: pq.ParquetFile, group: int, names: list[str]) -> int:
+        """Give how many rows of a row group decode to about `batch_bytes`.
+
+        The footer counts the values of each column; lengths of byte strings it gives only as encoded.
+        """
+        metadata = file.metadata.row_group(group)
+        rows: int = metadata.num_rows
+        if rows <= 1 or metadata.total_byte_size * _MOST_GROWTH <= self._batch_bytes:
+            return max(1, rows)
+        # A damaged footer makes metadata.column() end the process, where reading raises an exception: so read first.
+        next(file.iter_batches(1, [group], names), None)
+        wanted = set(names)
+        decoded = 0
+        for i in range(metadata.num_columns):
+            leaf = file.schema.column(i)
+            if leaf.path in wanted or leaf.path.split(".")[0] in wanted:
+                column = metadata.column(i)
+                width = leaf.length if leaf.physical_type == "FIXED_LEN_BYTE_ARRAY" else _WIDTH.get(leaf.physical_type)
+                size = column.num_values * width if width else 0
+                decoded += size or max(column.total_uncompressed_size, 4 * column.num_values)
+        return max(1, rows * self._batch_bytes // max(decoded, 1))
+
+
+def load_traces(paths: Paths, *, columns: Collection[str] | None = None, match_is: str | None = None) -> Traces:
+    """Read trace files into one object; for data that fits in memory twice.
+
+    See Also
+    --------
+    TraceFiles : the same in batches, with the meaning of the arguments.
+    """
+    return joined(list(TraceFiles(paths, columns=columns, match_is=match_is)))
