@@ -36,7 +36,7 @@ def survival_along(match_prob, offsets, survival, to_end):
             to_end[t] = 0.0
             for j in range(survival.shape[1]):
                 if t + j < end:
-                    s = s * match_prob[t + j]
+                    s = s * float(match_prob[t + j])
                 if t + j + 1 == end:
                     to_end[t] = s
                 survival[t, j] = s if t + j + 1 < end else 0.0
@@ -64,7 +64,7 @@ def survival_by_depth(match_probs, offsets, survival, to_end):
             to_end[t] = 0.0
             for j in range(survival.shape[1]):
                 if t + j < end:
-                    s = s * match_probs[t, j]
+                    s = s * float(match_probs[t, j])
                 if t + j + 1 == end:
                     to_end[t] = s
                 survival[t, j] = s if t + j + 1 < end else 0.0

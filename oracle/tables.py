@@ -97,8 +97,8 @@ def interval_cells(key: str, value: float | None, interval: Interval | None) -> 
 def resampled(clusters: int) -> str:
     """Say how bootstrap intervals came about."""
     if clusters < 2:
-        return "not available, since there is one cluster only"
-    return f"{DRAWS} bootstrap resamples of {clusters:,} clusters"
+        return "no intervals: there is one cluster only"
+    return f"95 % intervals from {DRAWS} bootstrap resamples of {clusters:,} clusters"
 
 
 def show(value: Any, spec: str = ".3f", scale: float = 1.0) -> str:

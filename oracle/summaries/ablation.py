@@ -40,7 +40,7 @@ def _prevalence(study: Study, result: AblationResult) -> Table:
         with_interval("% of rounds", "visit_share", ".2f", 100),
     )
     rows: list[Row] = [row for row in prevalence_rows(result.prevalence) if row["decisions"] > 0]
-    notes = [f"intervals: 95 %, {resampled(study.clusters)}", *_price_of_blindness(study, result.name)]
+    notes = [resampled(study.clusters), *_price_of_blindness(study, result.name)]
     return Table(
         _NAME[result.name],
         f"Decisions that change when the expert cost is taken out ({_HOW[result.name]}) and the problem solved again",

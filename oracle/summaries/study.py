@@ -139,15 +139,15 @@ def _scores(study: Study) -> Table:
     best = min(static, key=lambda row: row["ms_per_token"])
     past_end = max(row["past_end_share"] for row in rows)
     notes = [
-        f"expected scores, in-sample; intervals: 95 %, {resampled(study.clusters)}; regret is paired with the oracle",
+        f"expected scores, in-sample; {resampled(study.clusters)}; regret is paired",
         "oracle and blind look ahead over the whole text: bounds, not policies an engine can run",
         f"best static length on these traces: {best['policy']} "
         f"({show(best['regret_ms_per_token'] / rows[0]['ms_per_token'], '.1f', 100)} % above the oracle)",
     ]
     if past_end > 0:
         notes.append(
-            f"up to {show(past_end, '.1f', 100)} % of a policy's rounds reach past the end of a text, where rows "
-            "add no known experts: their cost is a lower bound"
+            f"up to {show(past_end, '.1f', 100)} % of a policy's rounds reach past the end of a text, "
+            "where no experts are known: a lower bound"
         )
     return Table("scores", "Policies on the same traces (speed-up and % of gain: over k = 0)", columns, rows, notes)
 
