@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from oracle.columns import frozen
 from oracle.traces.dataset import Dataset
-from oracle.traces.frames import frame_of, table_of
 from oracle.traces.gate import read_table
 from oracle.traces.lists import bytes_array, list_array, rows_array
 from oracle.traces.schema import COLUMNS, TARGET_COLUMNS
@@ -169,6 +168,8 @@ class Traces:
         InputError
             All faults of the frame.
         """
+        from oracle.traces.frames import table_of  # noqa: PLC0415  # pandas is slow to import
+
         return cls.from_arrow(table_of(frame, source or "frame", per_generation), source or "frame", match_is)
 
     def to_arrow(self) -> pa.Table:
@@ -183,6 +184,8 @@ class Traces:
 
         Expert ids are (layers, top_k) arrays. Generations without positions have no row.
         """
+        from oracle.traces.frames import frame_of  # noqa: PLC0415  # pandas is slow to import
+
         return frame_of(self.to_arrow())
 
     def _columns(self) -> Iterator[tuple[str, pa.Array]]:
