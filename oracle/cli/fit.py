@@ -42,7 +42,7 @@ def fit(
 
     ROUNDS are Parquet files, folders or globs. Errors are clustered by the column cluster, else by generation.
     """
-    from oracle.summaries import fit_tables  # noqa: PLC0415
+    from oracle.summaries.fit import fit_tables  # noqa: PLC0415
 
     result = fitted(list(rounds), {"kind": kind, "draft": draft, "folds": folds})
     if output == "-":

@@ -60,8 +60,8 @@ def _everything(
     from oracle.files import shown  # noqa: PLC0415
     from oracle.kinds import sorted_by_kind  # noqa: PLC0415
     from oracle.provenance import as_metadata  # noqa: PLC0415
-    from oracle.summaries import fit_tables, study_tables  # noqa: PLC0415
-    from oracle.summaries.study import write_scores  # noqa: PLC0415
+    from oracle.summaries.fit import fit_tables  # noqa: PLC0415
+    from oracle.summaries.study import study_tables, write_scores  # noqa: PLC0415
 
     kinds = sorted_by_kind(folder)
     if not kinds["traces"]:

@@ -80,7 +80,7 @@ def solve(
 
     TRACES are Parquet files, folders or globs.
     """
-    from oracle.summaries import study_tables  # noqa: PLC0415
+    from oracle.summaries.study import study_tables  # noqa: PLC0415
 
     result, origin = studied(
         "solve",
@@ -114,8 +114,7 @@ def score(
     TRACES are Parquet files, folders or globs. Scores are expected ones, on the same traces.
     """
     from oracle.provenance import as_metadata  # noqa: PLC0415
-    from oracle.summaries import study_tables  # noqa: PLC0415
-    from oracle.summaries.study import write_scores  # noqa: PLC0415
+    from oracle.summaries.study import study_tables, write_scores  # noqa: PLC0415
 
     result, origin = studied(
         "score", traces, read_model(model), match_is, {**reading, "score": True}, _model_inputs(model)
@@ -145,7 +144,7 @@ def ablate(
 
     TRACES are Parquet files, folders or globs.
     """
-    from oracle.summaries import study_tables  # noqa: PLC0415
+    from oracle.summaries.study import study_tables  # noqa: PLC0415
 
     options = {**reading, "score": True, "ablate": True, "shifts": output}
     result, origin = studied("ablate", traces, read_model(model), match_is, options, _model_inputs(model))

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import t as student
+from scipy.special import stdtrit
 
 from oracle.latency.moments import Floats, Integers
 from oracle.latency.regression import Fit
@@ -102,5 +102,5 @@ def _number(value: float) -> float | None:
 def half_widths(errors: Floats, clusters: Integers, level: float = 0.95) -> Floats:
     """Half-widths of t intervals with (clusters - 1) degrees of freedom; NaN where there are none."""
     freedom = np.maximum(clusters - 1, 1)
-    quantile = np.asarray(student.ppf(0.5 + level / 2, freedom))
+    quantile = np.asarray(stdtrit(freedom, 0.5 + level / 2))
     return np.asarray(np.where(clusters > 1, quantile * errors, np.nan))

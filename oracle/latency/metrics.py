@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import t as student
+from scipy.special import stdtrit
 
 from oracle.latency.linear_form import residual_sums
 from oracle.latency.moments import Floats, Integers, Moments
@@ -44,7 +44,7 @@ class FoldMetric:
         folds = self.values.size
         if folds < 2:
             return None
-        return float(student.ppf(0.975, folds - 1) * self.values.std(ddof=1) / np.sqrt(folds))
+        return float(stdtrit(folds - 1, 0.975) * self.values.std(ddof=1) / np.sqrt(folds))
 
 
 @dataclass(frozen=True)
