@@ -16,14 +16,14 @@ base_k = inf.
 S_j(t) is 0 where t + j is at or past the generation's end (see `survival`), so generations can lie one after
 the other and the recursion needs no bounds: past its end a generation multiplies its neighbour's d by 0.
 
-Two kernels say the same in the same letters. `solve_one` keeps g in a register and K in its type; `solve_lanes`
-holds one g a cost model in a row and vectorises over the models. They agree bit for bit.
+Two kernels say the same in the same letters, with K in their types: `solve_one` takes one cost model,
+`solve_lanes` vectorises over many. They agree bit for bit.
 
 Reads a decision: 8 · (2K + 2) bytes of S, U and L, and 8 · K of d from cache; writes 10.
 Operations: 4K multiplications, 3K additions, K comparisons.
 """
 
-from numba import njit
+from numba import njit, uintp
 
 
 @njit(cache=True, nogil=True)
@@ -67,58 +67,54 @@ def solve_one(survival, unique, context_len, base, alpha, context, lengths, marg
 
 
 @njit(cache=True, nogil=True)
-def solve_lanes(survival, unique, context_len, cost, width, row, marginal, draft_length):
-    """Solve under W cost models at once; U and S are shared, the models lie side by side.
+def solve_lanes(survival, unique, context_len, cost, lengths, width, marginal, draft_length):
+    """Solve under up to W cost models at once; U and S are shared, the models lie side by side.
 
     Parameters
     ----------
-    survival : (N, K) float64
-        S_1 … S_K of each position.
-    unique : (N, K + 1) float64
-        U(t, 0) … U(t, K), unique experts per layer.
+    survival : (N * K,) float64
+        S_1 … S_K of each position, row after row.
+    unique : (N * (K + 1),) float64
+        U(t, 0) … U(t, K), row after row, unique experts per layer.
     context_len : (N,) float64
         L(t), tokens in context when a round starts at t.
-    cost : (K + 1, 3 * W) float64, milliseconds; per expert; per token
-        base, alpha and context of all models, by draft length.
+    cost : ((K + 1) * 3 * W,) float64, milliseconds; per expert; per token
+        By draft length: base of all models, then alpha, then context.
+    lengths : tuple of K + 1 zeros
+        Only its length counts, as in `solve_one`. Up to K = 14 LLVM unrolls the recursion, keeps g and k in
+        registers and vectorises over the models; beyond, the loop stays scalar and is not worth calling.
     width : tuple of W zeros
-        Only its length counts. W in the type makes the distances inside `cost` and `row` constants; with them
-        LLVM can see that nothing overlaps and vectorises the loops over models.
-    row : (2 * W,) float64, scratch
-        g and k of each model. All float arrays should begin on 64-byte boundaries: rows that straddle cache
-        lines cost two thirds more time.
-    marginal : (N + K, W) float64, milliseconds, out
-        d(t) in the first N rows; the last K must be finite and are multiplied by 0.
-    draft_length : (N, W) int16, out
-        k*(t).
+        Only its length counts. W in the type makes the distances inside `cost` and `marginal` constants; with them
+        LLVM can see that nothing overlaps.
+    marginal : ((N + K) * W,) float64, milliseconds, out
+        d(t) of each model, W cells a position, in the first N rows; the last K must be finite and are multiplied
+        by 0. It and `cost` should begin on a cache line.
+    draft_length : (N * models,) int16, out
+        k*(t) of each model; models <= W.
     """
-    K = survival.shape[1]
-    W = len(width)
+    K = len(lengths) - 1
+    W = uintp(len(width))  # unsigned: an index that may be negative would be a choice of two, which hides the overlap
     N = context_len.shape[0]
-    # A bound the compiler does not know keeps the inner loops loops: unrolled, they would no longer vectorise.
-    models = draft_length.shape[1]
+    # A bound the compiler does not know keeps the loop over models a loop: unrolled, it would no longer vectorise.
+    models = draft_length.shape[0] // max(N, 1)
     for i in range(N):
         t = N - 1 - i
+        S = survival[t * K : (t + 1) * K]
+        U = unique[t * (K + 1) : (t + 1) * (K + 1)]
+        d = marginal[t * len(width) : (t + 1 + K) * len(width)]
+        shortest = draft_length[t * models : (t + 1) * models]
         L = context_len[t]
-        U = unique[t, K]
-        x = cost[K]
-        for w in range(models):
-            row[w] = x[w] + x[W + w] * U + x[2 * W + w] * L
-            row[W + w] = K
-        for i_j in range(K):
-            j = K - 1 - i_j
-            S = survival[t, j]
-            U = unique[t, j]
-            d = marginal[t + 1 + j]
-            x = cost[j]
-            shorter = float(j)
-            for w in range(models):
-                longer = row[w] - S * d[w]
-                here = x[w] + x[W + w] * U + x[2 * W + w] * L
-                row[W + w] = row[W + w] if longer < here else shorter
-                row[w] = longer if longer < here else here
-        d = marginal[t]
-        for w in range(models):
-            d[w] = row[w]
-        k = draft_length[t]
-        for w in range(models):
-            k[w] = row[W + w]
+        for i_w in range(models):
+            w = uintp(i_w)
+            x = uintp(3 * K) * W + w
+            g = cost[x] + cost[x + W] * U[K] + cost[x + W + W] * L
+            k = float(K)
+            for i_j in range(K):
+                j = uintp(K - 1 - i_j)
+                x = uintp(3) * j * W + w
+                longer = g - S[j] * d[j * W + W + w]
+                here = cost[x] + cost[x + W] * U[j] + cost[x + W + W] * L
+                k = k if longer < here else float(j)
+                g = longer if longer < here else here
+            d[w] = g
+            shortest[w] = k

@@ -108,6 +108,7 @@ def totals_by_length(draft_length, visit, unique, context_len, to_end, offsets, 
         Sums over the positions with k(t) = k: visit; visit · U(t, k); visit · L(t); visit where the pass reaches
         past the end (t + k >= N: its U is a lower bound); visit · probability that the round's draft ends the text.
     """
+    K = unique.shape[1] - 1
     totals[:] = 0.0
     for g in range(offsets.shape[0] - 1):
         end = offsets[g + 1]
@@ -120,6 +121,10 @@ def totals_by_length(draft_length, visit, unique, context_len, to_end, offsets, 
                 cell[0] += here
                 cell[1] += here * unique[t, k]
                 cell[2] += here * L
+        # only rounds that start at the last K positions can reach past the end
+        for t in range(max(offsets[g], end - K), end):
+            for p in range(draft_length.shape[1]):
+                k = draft_length[t, p]
                 if t + k >= end:
-                    cell[3] += here
-                    cell[4] += here * to_end[t]
+                    totals[g, p, k, 3] += visit[t, p]
+                    totals[g, p, k, 4] += visit[t, p] * to_end[t]

@@ -78,6 +78,9 @@ class LengthCosts:
         return replace(self, verify_ms=self.verify_ms + self.alpha_ms * mean, alpha_ms=np.zeros_like(self.alpha_ms))
 
 
+MOST_DRAFT_TOKENS = 128  # kernels are compiled for each K; far beyond any engine's own limit
+
+
 @dataclass(frozen=True)
 class LengthRange:
     """The draft lengths a question is asked about, and in words how they came about."""
@@ -122,6 +125,8 @@ def choose_range(
     asked = k_max
     if k_max is None:
         k_max = max(known) if carried is None else min(max(known), carried)
+    if k_max > MOST_DRAFT_TOKENS:
+        raise InputError(f"k_max is {k_max}; draft lengths up to {MOST_DRAFT_TOKENS} are supported: give --k-max")
     if carried is not None and k_max > carried:
         raise InputError(
             f"{source}: k_max is {k_max}, but the trace carries draft lengths up to {carried}; lower --k-max"

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +12,9 @@ from oracle.costs import LengthCosts
 from oracle.problem import Problem, aligned
 
 LANES = 32  # cost models a vectorised solve takes at once; one width, so that one kernel is compiled
+_PIECE = 1024  # rows transposed at a time
 FEW = 8  # below this many models, one after the other is faster than side by side
+UNROLLED = 14  # up to this K the kernel of many models vectorises; beyond, one after the other is faster
 
 
 @dataclass(frozen=True)
@@ -85,15 +88,15 @@ def solve(problem: Problem, costs: LengthCosts) -> Solution:
 def solve_many(problem: Problem, models: Sequence[LengthCosts]) -> list[Solution]:
     """Solve under many cost models; each solution equals that of `solve` bit for bit.
 
-    U and S are read once for up to `LANES` models, which makes a sweep of 32 models cost about as much as
-    ten single solves.
+    U and S are read once for up to `LANES` models, which makes the kernel's share of a sweep of 32 models cost
+    about as much as seven single solves.
     """
     from kernels.bellman import solve_lanes  # noqa: PLC0415
 
     solutions: list[Solution] = []
     for start in range(0, len(models), LANES):
         block = models[start : start + LANES]
-        if len(block) < FEW:
+        if len(block) < FEW or problem.k_max > UNROLLED:
             solutions.extend(solve(problem, costs) for costs in block)
             continue
         cost = aligned((problem.k_max + 1, 3 * LANES))
@@ -102,22 +105,29 @@ def solve_many(problem: Problem, models: Sequence[LengthCosts]) -> list[Solution
             cost[:, lane] = costs.base_ms
             cost[:, LANES + lane] = costs.alpha_ms
             cost[:, 2 * LANES + lane] = costs.context_ms
-        marginal = aligned((problem.positions + problem.k_max, len(block)))
+        marginal = aligned((problem.positions + problem.k_max, LANES))
         draft_length = np.empty((problem.positions, len(block)), dtype=np.int16)
         solve_lanes(
-            problem.survival,
-            problem.unique_experts,
+            problem.survival.reshape(-1),
+            problem.unique_experts.reshape(-1),
             problem.context_len,
-            frozen(cost),
+            frozen(cost.reshape(-1)),
+            (0,) * (problem.k_max + 1),
             (0,) * LANES,
-            aligned((2 * LANES,)),
-            marginal,
-            draft_length,
+            marginal.reshape(-1),
+            draft_length.reshape(-1),
         )
-        solutions.extend(
-            Solution(frozen(draft_length[:, lane]), frozen(marginal[:, lane])) for lane in range(len(block))
-        )
+        each = zip(_columns(draft_length), _columns(marginal[:, : len(block)]), strict=True)
+        solutions.extend(Solution(frozen(k), frozen(d)) for k, d in each)
     return solutions
+
+
+def _columns(rows: NDArray[Any]) -> NDArray[Any]:
+    """The transpose as an array of its own, copied in pieces that stay in the cache: three times as fast."""
+    columns = np.empty(rows.shape[::-1], rows.dtype)
+    for start in range(0, len(rows), _PIECE):
+        columns[:, start : start + _PIECE] = rows[start : start + _PIECE].T
+    return columns
 
 
 @dataclass(frozen=True)

@@ -236,6 +236,7 @@ def test_draft_lengths_are_settled_in_words() -> None:
     ("k_min", "k_max", "carried", "message"),
     [
         (None, 12, 10, "t.parquet: k_max is 12, but the trace carries draft lengths up to 10; lower --k-max"),
+        (None, 129, None, "k_max is 129; draft lengths up to 128 are supported: give --k-max"),
         (3, 2, None, "draft lengths must satisfy 0 <= k_min <= k_max, not k_min = 3 and k_max = 2"),
         (11, 12, None, "has no m = 12"),
     ],
