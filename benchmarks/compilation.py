@@ -52,7 +52,7 @@ def first_calls(kernels: str) -> dict[str, float]:
     imported = time.perf_counter()
     traces = traces_of(np.random.default_rng(1), 1)
     every = kernels == ALL
-    analyse(traces, Plan(costs(), decisions=True, scores=every, ablation=every))
+    analyse(traces, Plan(costs(), decisions=True, score=every, ablate=every))
     if every:
         solve_many(make_problem(traces, K), sweep_costs())
     return {"imports_s": imported - start, "first_calls_s": time.perf_counter() - imported}

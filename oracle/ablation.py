@@ -147,9 +147,9 @@ class ShiftTally:
     ----------
     cluster
         Name of each generation's cluster, G.
-    counts : (G, 2, 3 + K + 1) float64
+    counts : (G, 2, 3 + 2 (K + 1)) float64
         By generation and weight (each position 1; visit probability): decisions; longer without the expert cost;
-        shorter; longer, by k* = 0 … K.
+        shorter; longer, by k* = 0 … K; shorter, by k* = 0 … K.
     transitions : (2, K + 1, K + 1) float64
         By weight, k* and k0*, over all generations.
     terms_ms : (2, K + 1, 7) float64, milliseconds
@@ -168,11 +168,12 @@ def tally(found: Shifts, offsets: NDArray[np.int64], cluster: tuple[str, ...], k
     k0 = found.ablated_length.astype(np.int64)
     weights = np.stack([np.ones(len(k)), found.visit_prob], axis=1)
     width = k_max + 1
-    flags = np.zeros((len(k), 3 + width))
+    flags = np.zeros((len(k), 3 + 2 * width))
     flags[:, 0] = 1.0
     flags[:, 1] = k0 > k
     flags[:, 2] = k0 < k
     flags[np.arange(len(k)), 3 + k] = k0 > k
+    flags[np.arange(len(k)), 3 + width + k] = k0 < k
     counts = np.stack([segment_sums(flags * weights[:, [w]], offsets) for w in (0, 1)], axis=1)
     transitions = np.zeros((2, width, width))
     for w in (0, 1):
@@ -197,7 +198,7 @@ def join(parts: Sequence[ShiftTally]) -> ShiftTally:
 class Prevalence:
     """Share of decisions that change, with intervals; position-weighted and visit-weighted.
 
-    `boundary` is k* of the boundary k* → longer, or `longer`, `shorter`, `any` over all of them.
+    `boundary` is `k* → longer` or `k* → shorter`, or `any`, `longer`, `shorter` over all k*.
     """
 
     boundary: str
@@ -211,11 +212,12 @@ class Prevalence:
 def prevalence(found: ShiftTally) -> list[Prevalence]:
     """How often the expert cost moves a boundary, over all decisions."""
     width = found.transitions.shape[1]
-    labels = ["any", "longer", "shorter", *(f"{k} → longer" for k in range(width - 1))]
+    labels = ["any", "longer", "shorter"]
+    labels += [f"{k} → {word}" for word in ("longer", "shorter") for k in range(width)]
 
     def shares(sums: NDArray[np.float64]) -> NDArray[np.float64]:
-        sums = sums.reshape(len(sums), 2, 3 + width)
-        moved = np.concatenate([sums[:, :, 1:2] + sums[:, :, 2:3], sums[:, :, 1:-1]], axis=2)
+        sums = sums.reshape(len(sums), 2, 3 + 2 * width)
+        moved = np.concatenate([sums[:, :, 1:2] + sums[:, :, 2:3], sums[:, :, 1:]], axis=2)
         with np.errstate(divide="ignore", invalid="ignore"):
             return (moved / sums[:, :, :1]).reshape(len(sums), -1)
 
@@ -227,7 +229,7 @@ def prevalence(found: ShiftTally) -> list[Prevalence]:
     intervals = bootstrap(per_cluster, shares)
     count = len(labels)
     decisions = everything.reshape(2, -1)[0]
-    moved = [decisions[1] + decisions[2], *decisions[1:-1]]
+    moved = [decisions[1] + decisions[2], *decisions[1:]]
     return [
         Prevalence(
             label, round(float(moved[i])), float(point[0, i]), intervals[i], float(point[1, i]), intervals[count + i]

@@ -38,7 +38,7 @@ class Plan:
         `recorded`, `routing`, or None for what the trace holds.
     decisions, flat
         Whether the rows of the decisions file are wanted; flat: one row a position.
-    scores, ablation
+    score, ablate
         Whether policies are scored, and the problem solved again without the expert cost.
     shift_rows
         Whether the rows of the shifts file are wanted too.
@@ -49,8 +49,8 @@ class Plan:
     unique_experts: str | None = None
     decisions: bool = False
     flat: bool = False
-    scores: bool = False
-    ablation: bool = False
+    score: bool = False
+    ablate: bool = False
     shift_rows: bool = False
 
 
@@ -68,6 +68,10 @@ class BatchResult:
         Decisions by k*, each position 1 and weighted by visit probability.
     value_ms
         Σ V(0) over the generations, milliseconds.
+    longest_context
+        Largest L(t), tokens.
+    first_unique_sum
+        Sum of U(t, 0) over the positions.
     unique_sums : (2, K + 1) float64, or None
         Sums of U over positions as recorded and from routing, where the trace holds both.
     """
@@ -78,6 +82,8 @@ class BatchResult:
     match_kinds: frozenset[str]
     chosen: NDArray[np.float64]
     value_ms: float
+    longest_context: float
+    first_unique_sum: float
     unique_sums: NDArray[np.float64] | None
     decisions: pa.Table | None = None
     scores: PolicyTotals | None = None
@@ -100,13 +106,13 @@ def analyse(traces: Traces, plan: Plan) -> BatchResult:
         table = None
 
     totals = tallies = rows = None
-    if plan.scores or plan.ablation:
+    if plan.score or plan.ablate:
         without = {AS_IS: costs.without_experts()} | ({REFITTED: plan.refitted} if plan.refitted else {})
         blind = {name: solve(problem, each) for name, each in without.items()}
-        if plan.scores:
+        if plan.score:
             policies = reference_policies(problem, costs, oracle, blind[AS_IS], blind.get(REFITTED))
             totals = scores.total(problem, costs, policies, traces.generation, traces.cluster_of)
-        if plan.ablation:
+        if plan.ablate:
             match_at = next_match_prob(traces, oracle.draft_length, costs.k_max)
             tallies = {}
             for name, solution in blind.items():
@@ -122,7 +128,9 @@ def analyse(traces: Traces, plan: Plan) -> BatchResult:
         match_kinds=frozenset(traces.match_kind),
         chosen=np.stack([np.bincount(oracle.draft_length, w, minlength=width) for w in (None, visit)]),
         value_ms=float(oracle.marginal_ms.sum()),
-        unique_sums=_unique_sums(problem, traces) if plan.scores else None,
+        longest_context=float(problem.context_len.max(initial=0.0)),
+        first_unique_sum=float(problem.unique_experts[:, 0].sum()),
+        unique_sums=_unique_sums(problem, traces) if plan.score else None,
         decisions=table,
         scores=totals,
         shifts=tallies,

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from oracle.errors import InputError
+from oracle.errors import MOST_DRAFT_TOKENS, InputError
 from oracle.latency.model import LatencyModel, missing_m_error
 
 
@@ -67,7 +67,7 @@ class LengthCosts:
     def flat_experts(self, mean_unique: NDArray[np.float64]) -> "LengthCosts":
         """Take alpha out and refit beta0: each length keeps the mean price of its experts and loses their spread.
 
-        With a free beta0 for every m, least squares without U gives mean(T - c·L) = beta0 + alpha·mean(U).
+        With c kept and a free beta0 for every m, least squares without U gives mean(T - c·L) = beta0 + alpha·mean(U).
 
         Parameters
         ----------
@@ -76,9 +76,6 @@ class LengthCosts:
         """
         mean = np.where(self.allowed, mean_unique, 0.0)
         return replace(self, verify_ms=self.verify_ms + self.alpha_ms * mean, alpha_ms=np.zeros_like(self.alpha_ms))
-
-
-MOST_DRAFT_TOKENS = 128  # kernels are compiled for each K; far beyond any engine's own limit
 
 
 @dataclass(frozen=True)
@@ -172,5 +169,6 @@ def fitted_mean_unique(model: LatencyModel, k_max: int, lengths: Sequence[int]) 
     mean = np.full(k_max + 1, np.nan)
     for row in rows if isinstance(rows, list) else []:
         if isinstance(row, dict) and isinstance(row.get("m"), int) and 1 <= row["m"] <= k_max + 1:
-            mean[row["m"] - 1] = float(row.get("mean_unique_experts", np.nan))
+            known = row.get("mean_unique_experts")
+            mean[row["m"] - 1] = known if isinstance(known, int | float) else np.nan
     return mean if all(np.isfinite(mean[k]) for k in lengths) else None

@@ -6,6 +6,7 @@ All faults of an input are gathered and raised once, numbered, so that a file is
 from collections.abc import Iterable
 
 MOST_FAULTS_SHOWN = 20
+MOST_DRAFT_TOKENS = 128  # a kernel is compiled for each K; this is far beyond any engine's own limit
 
 
 class InputWarning(UserWarning):

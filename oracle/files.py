@@ -5,7 +5,7 @@ import hashlib
 import os
 import secrets
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -16,8 +16,6 @@ from oracle.errors import Faults, InputError, printable
 
 # With pre_buffer on, or without a read buffer, a row group is held whole; this keeps a giant one to a few pages.
 _READ_BUFFER_BYTES = 1 << 20
-# What a folder may hold and still be replaced as an earlier output of ours.
-_OUTPUT_SUFFIXES = frozenset({".parquet", ".json", ".jsonl", ".md", ".txt", ".csv", ".html", ".svg", ".yaml"})
 
 PathLike = str | Path
 Paths = PathLike | Sequence[PathLike]
@@ -165,13 +163,13 @@ def atomic_output(path: PathLike) -> Iterator[Path]:
     Yields
     ------
     Path
-        A path in the same folder that does not exist yet; write there. On success it takes the place of `path`
-        (after fsync); on any exception it is removed and `path` keeps what it held.
+        An empty file in the same folder; write there. On success it takes the place of `path` (after fsync); on any
+        exception it is removed and `path` keeps what it held.
 
     Raises
     ------
     InputError
-        `path` is a folder or a device, or its folder cannot be made.
+        `path` is a folder or a device, or cannot be written: said before any work is done.
     """
     target = Path(os.path.realpath(path))  # a symbolic link stays a link; its target is replaced
     if target.is_dir():
@@ -181,27 +179,42 @@ def atomic_output(path: PathLike) -> Iterator[Path]:
     _make_folder(target.parent)
     partial = target.with_name(f".{target.name[:100]}.{secrets.token_hex(6)}.partial")
     try:
-        yield partial
-        _sync(partial)
-        os.replace(partial, target)
-        _sync(target.parent)
+        partial.touch()
     except OSError as error:
-        if error.filename is not None and str(error.filename).startswith(str(target.parent)):
-            raise InputError(f"{shown(path)}: cannot be written ({error.strerror}); choose another place") from error
-        raise
+        raise InputError(f"{shown(path)}: cannot be written ({error.strerror}); choose another place") from error
+    try:
+        with _naming(path):
+            yield partial
+            _sync(partial)
+            os.replace(partial, target)
+            _sync(target.parent)
     finally:
         partial.unlink(missing_ok=True)
 
 
 @contextmanager
-def atomic_folder(path: PathLike, overwrite: bool = False) -> Iterator[Path]:
+def _naming(path: PathLike) -> Iterator[None]:
+    """Name the output in what the machine says while it is written: disk full, input/output error."""
+    try:
+        yield
+    except InputError:
+        raise
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno else str(error)
+        raise OSError(f"{shown(path)}: writing failed ({reason}); nothing was kept there") from error
+
+
+@contextmanager
+def atomic_folder(path: PathLike, overwrite: bool = False, *, ours: Collection[str], marker: str) -> Iterator[Path]:
     """Write a folder of files so that it appears whole or not at all.
 
     Parameters
     ----------
     overwrite
-        Whether an existing folder may be replaced. One with sub-folders, links, hidden files or files of other kinds
-        than this project writes is never replaced: it is not an earlier output.
+        Whether an earlier output may be replaced.
+    ours, marker
+        Names of the files such an output holds, and the one of them that names this program. A folder with any other
+        entry, or without the marker, is never replaced: it is not an earlier output.
 
     Yields
     ------
@@ -209,47 +222,75 @@ def atomic_folder(path: PathLike, overwrite: bool = False) -> Iterator[Path]:
         A new empty folder beside `path`. On success it takes the place of `path`; on any exception it is removed.
     """
     target = Path(os.path.realpath(path))
-    _refuse_to_replace(target, path, overwrite)
+    _refuse_to_replace(target, path, overwrite, ours, marker)
     _make_folder(target.parent)
     partial = target.with_name(f".{target.name[:100]}.{secrets.token_hex(6)}.partial")
     former = partial.with_suffix(".former")
     try:
         partial.mkdir()
-        yield partial
-        for file in partial.rglob("*"):
-            if file.is_file():
+    except OSError as error:
+        raise InputError(f"{shown(path)}: cannot be written ({error.strerror}); choose another place") from error
+    try:
+        with _naming(path):
+            yield partial
+            for file in partial.iterdir():
                 _sync(file)
-        if target.exists():
-            os.replace(target, former)
-        try:
-            os.replace(partial, target)
-        except OSError:
-            if former.exists():
-                os.replace(former, target)
-            raise
-        _sync(target.parent)
+            if target.exists():
+                os.replace(target, former)
+            try:
+                os.replace(partial, target)
+            except OSError:
+                if former.exists():
+                    os.replace(former, target)
+                raise
+            _sync(target.parent)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
         if target.exists():  # never remove what stood there before its successor is in place
             shutil.rmtree(former, ignore_errors=True)
 
 
-def _refuse_to_replace(target: Path, path: PathLike, overwrite: bool) -> None:
+def _refuse_to_replace(target: Path, path: PathLike, overwrite: bool, ours: Collection[str], marker: str) -> None:
     """Raise unless `target` is absent, an empty folder, or an earlier output that may be overwritten."""
     if not target.exists():
         return
     if not target.is_dir():
         raise InputError(f"{shown(path)}: is a file; give a folder name to write")
     entries = sorted(target.iterdir())
-    if entries and not overwrite:
-        raise InputError(f"{shown(path)}: the folder exists already; choose another name or allow it to be overwritten")
+    if not entries:
+        return
+    if not overwrite:
+        raise InputError(f"{shown(path)}: the folder exists already; choose another name, or give --overwrite")
     for entry in entries:
-        ours = entry.is_file() and not entry.is_symlink() and not _hidden(entry.name)
-        if not ours or entry.suffix not in _OUTPUT_SUFFIXES:
+        if entry.name not in ours or not entry.is_file() or entry.is_symlink():
             raise InputError(
-                f"{shown(path)}: will not be overwritten, since it holds '{printable(entry.name)}', which is not an "
+                f"{shown(path)}: will not be overwritten, since it holds {printable(entry.name)!r}, which is not an "
                 "output of this program; choose another folder"
             )
+    said = target / marker
+    if not said.is_file() or b"draft-oracle" not in said.read_bytes()[:4096]:
+        raise InputError(
+            f"{shown(path)}: will not be overwritten, since no {marker} of this program is in it; choose another folder"
+        )
+
+
+def refuse_output_over_input(output: PathLike | None, inputs: Iterable[PathLike]) -> None:
+    """Refuse an output that would replace, or hold, one of the inputs; and ``-``, which is no file.
+
+    Raises
+    ------
+    InputError
+        Said before any work is done.
+    """
+    if output is None:
+        return
+    if str(output) == "-":
+        raise InputError("this output is a file and not text for stdout; give a file name")
+    target = os.path.realpath(output)
+    for path in inputs:
+        source = os.path.realpath(path)
+        if source == target or source.startswith(target + os.sep):
+            raise InputError(f"{shown(output)}: would replace the input {shown(path)}; choose another place")
 
 
 def _make_folder(folder: Path) -> None:

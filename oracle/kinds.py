@@ -1,16 +1,18 @@
 """Telling trace files from rounds files by their columns."""
 
 from pathlib import Path
+from typing import Literal
 
-from oracle.errors import Faults
+from oracle.errors import Faults, InputError
 from oracle.files import Paths, find_parquet, open_parquet, shown
 
+RESULT_KEY = b"draft_oracle.provenance"  # decisions, scores and shifts say what they rest on
 _TRACE_COLUMNS = {"match_prob", "match_probs"}
 _ROUNDS_COLUMNS = {"target_ms"}
 
 
 def sorted_by_kind(paths: Paths) -> dict[str, list[Path]]:
-    """Sort Parquet files into ``traces`` and ``rounds``.
+    """Sort Parquet files into ``traces`` and ``rounds``; results of this program among them are passed over.
 
     Raises
     ------
@@ -22,6 +24,9 @@ def sorted_by_kind(paths: Paths) -> dict[str, list[Path]]:
     for path in find_parquet(paths):
         with open_parquet(path) as file:
             names = set(file.schema_arrow.names)
+            kept = file.metadata.metadata or {}
+        if RESULT_KEY in kept:
+            continue
         if names & _TRACE_COLUMNS:
             found["traces"].append(path)
         elif names & _ROUNDS_COLUMNS:
@@ -32,4 +37,20 @@ def sorted_by_kind(paths: Paths) -> dict[str, list[Path]]:
                 "target_ms); give other files"
             )
     faults.raise_if_any()
+    return found
+
+
+def files_of_kind(paths: Paths, kind: Literal["traces", "rounds"]) -> list[Path]:
+    """Give the files of one kind; a folder may hold the other too.
+
+    Raises
+    ------
+    InputError
+        None of the files is of that kind.
+    """
+    found = sorted_by_kind(paths)[kind]
+    if not found:
+        column = "match_prob or match_probs" if kind == "traces" else "target_ms"
+        named = paths if isinstance(paths, str | Path) else " ".join(map(str, paths))
+        raise InputError(f"{shown(named)}: holds no {kind} (Parquet with a column {column}); give other files")
     return found

@@ -69,12 +69,6 @@ class Problem:
         """K, the longest draft length the arrays carry."""
         return int(self.survival.shape[1])
 
-    @property
-    def steps_to_end(self) -> NDArray[np.int64]:
-        """N_g - t: positions from t to the end of its generation, itself included; (N,)."""
-        lengths = np.diff(self.offsets)
-        return np.repeat(self.offsets[1:], lengths) - np.arange(self.positions)
-
 
 def expert_source(traces: Traces, wanted: str | None = None) -> ExpertSource:
     """Which expert column a solve reads: `recorded` when the trace has it, else `routing`, else `none`.

@@ -7,7 +7,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from oracle.columns import codes_of, floats_of, frozen, is_name_type, is_number_type, names_of, nulls_of
-from oracle.errors import Faults, printable
+from oracle.errors import MOST_DRAFT_TOKENS, Faults, printable
 
 # name: unit and meaning
 REQUIRED = {
@@ -33,6 +33,7 @@ OPTIONAL = {
 _NAMES = frozenset({"generation", "cluster", "category", "phase"})
 _OPTIONAL_NUMBERS = tuple(name for name in OPTIONAL if name not in _NAMES)
 _PREFILL = "prefill"
+_LONGEST_MS = 1e9  # eleven days: whatever lasts longer is no pass of a model
 
 
 def check_schema(schema: pa.Schema, source: str, faults: Faults) -> None:
@@ -72,8 +73,10 @@ class _Rows:
             more = f" (and {len(rows) - 1} more rows)" if len(rows) > 1 else ""
             self.faults.add(f"{self._source}, row {self._first_row + row}{of}: {name} is {shown_value}; {rule}{more}")
 
-    def numbers(self, name: str, missing_is_fine: NDArray[np.bool_], least: float | None = None) -> NDArray[np.float64]:
-        """Read numbers; null, NaN, infinite ones and those below `least` are faults."""
+    def numbers(
+        self, name: str, missing_is_fine: NDArray[np.bool_], least: float | None = None, most: float | None = None
+    ) -> NDArray[np.float64]:
+        """Read numbers; null, NaN, infinite ones and those below `least` or above `most` are faults."""
         column = self.table.column(name)
         values, null = floats_of(column), nulls_of(column)
         self.note(null & ~missing_is_fine, name, "every round has one; leave out rounds without")
@@ -81,6 +84,8 @@ class _Rows:
         self.note(np.isinf(values), name, "it must be a finite number", values)
         if least is not None:
             self.note(np.isfinite(values) & (values < least), name, f"it must be at least {least:g}", values)
+        if most is not None:
+            self.note(np.isfinite(values) & (values > most), name, f"it must be at most {most:g}", values)
         return values
 
     def codes(self, name: str) -> tuple[NDArray[np.int32], tuple[str, ...]]:
@@ -107,16 +112,16 @@ def read_rounds(table: pa.Table, source: str, first_row: int) -> dict[str, Any]:
     if "category" in table.column_names:
         fields["category_codes"], fields["category_names"] = rows.codes("category")
     for name in ("target_ms", "draft_ms"):
-        fields[name] = rows.numbers(name, prefill)
+        fields[name] = rows.numbers(name, prefill, most=_LONGEST_MS)
     for name in ("unique_experts", "context_len"):
         fields[name] = rows.numbers(name, prefill, least=0)
-    length = rows.numbers("draft_length", prefill, least=0)
+    length = rows.numbers("draft_length", prefill, least=0, most=MOST_DRAFT_TOKENS)
     odd = np.isfinite(length) & (np.floor(length) != length)
     rows.note(odd, "draft_length", "it is a whole number of tokens", length)
     everywhere = np.ones(count, np.bool_)
     for name in _OPTIONAL_NUMBERS:
         if name in table.column_names:
-            rows.numbers(name, everywhere)
+            rows.numbers(name, everywhere, least=0 if name == "reject_ms" else None)
     rows.faults.raise_if_any()
     fields["draft_length"] = frozen(np.nan_to_num(length).astype(np.int64))
     return fields

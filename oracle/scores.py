@@ -29,6 +29,7 @@ MEASURES = (
     "draft_ms",
     "reject_ms",
 )
+LEAST_GAIN = 1e-3  # a share of less than a thousandth says nothing
 _MS = slice(MEASURES.index("verify_ms"), len(MEASURES))
 
 
@@ -47,8 +48,6 @@ class PolicyTotals:
     sums : (G, P, len(MEASURES)) float64
         rounds; draft tokens; draft tokens accepted and emitted; unique experts per layer summed over rounds;
         rounds that reach past the end of the text; milliseconds of beta0, experts, context, draft, rejection.
-    rounds_by_length : (P, K + 1) float64
-        Expected rounds by draft length, over all generations.
     """
 
     policies: tuple[str, ...]
@@ -56,7 +55,6 @@ class PolicyTotals:
     cluster: tuple[str, ...]
     tokens: NDArray[np.float64]
     sums: NDArray[np.float64]
-    rounds_by_length: NDArray[np.float64]
 
     def of(self, measure: str) -> NDArray[np.float64]:
         """One measure of every generation and policy, (G, P)."""
@@ -104,7 +102,7 @@ def total(
     sums[:, :, 7] = context @ costs.context_ms
     sums[:, :, 8] = rounds @ costs.draft_ms
     sums[:, :, 9] = rounds @ costs.reject_ms
-    return PolicyTotals(policies.names, generation, cluster, tokens, sums, rounds.sum(axis=0))
+    return PolicyTotals(policies.names, generation, cluster, tokens, sums)
 
 
 def join(parts: Sequence[PolicyTotals]) -> PolicyTotals:
@@ -118,7 +116,6 @@ def join(parts: Sequence[PolicyTotals]) -> PolicyTotals:
         tuple(name for part in parts for name in part.cluster),
         np.concatenate([part.tokens for part in parts]),
         np.concatenate([part.sums for part in parts]),
-        np.stack([part.rounds_by_length for part in parts]).sum(axis=0),
     )
 
 
@@ -137,7 +134,7 @@ class Score:
     regret_ms_per_token, regret_interval
         Milliseconds a token above the oracle, paired by cluster.
     gain_captured
-        Share of the oracle's gain over k = 0; None if k = 0 may not be chosen or the oracle gains nothing.
+        Share of the oracle's gain over k = 0; None if k = 0 may not be chosen or the oracle gains less than 0.1 %.
     tokens_per_round
         Tokens emitted a round.
     mean_draft_length
@@ -197,6 +194,7 @@ def score(totals: PolicyTotals) -> list[Score]:
     for p, policy in enumerate(totals.policies):
         rounds, drafted, accepted, loads, past_end = (float(x) for x in sums[p, : _MS.start])
         gain = None if baseline is None else float(point[baseline] - point[oracle])
+        gains = gain is not None and gain > LEAST_GAIN * point[oracle]
         scores.append(
             Score(
                 policy=policy,
@@ -205,7 +203,7 @@ def score(totals: PolicyTotals) -> list[Score]:
                 speedup=None if baseline is None else float(point[baseline] / point[p]),
                 regret_ms_per_token=float(point[count + p]),
                 regret_interval=intervals[count + p],
-                gain_captured=float((point[baseline] - point[p]) / gain) if gain and gain > 0 else None,
+                gain_captured=float((point[baseline] - point[p]) / gain) if gains else None,
                 tokens_per_round=float(tokens / rounds),
                 mean_draft_length=drafted / rounds,
                 acceptance=accepted / drafted if drafted > 0 else None,

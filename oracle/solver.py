@@ -132,7 +132,7 @@ def _columns(rows: NDArray[Any]) -> NDArray[Any]:
 
 @dataclass(frozen=True)
 class Decisions:
-    """What is said about every decision of a policy; see `kernels.decisions.summarise` and design of the file.
+    """What is said about every decision of a policy; see `kernels.decisions.summarise`.
 
     Attributes
     ----------

@@ -2,9 +2,8 @@
 
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +18,7 @@ from oracle.decisions import metadata_of, result_writer
 from oracle.errors import InputError
 from oracle.files import atomic_output
 from oracle.latency.model import LatencyModel
+from oracle.mismatch import notes_on
 from oracle.scores import Score
 from oracle.traces import TraceFiles
 
@@ -158,8 +158,8 @@ def study(
         unique_experts=question.unique_experts,
         decisions=question.decisions is not None,
         flat=question.flat,
-        scores=question.score,
-        ablation=question.ablate,
+        score=question.score,
+        ablate=question.ablate,
         shift_rows=question.shifts is not None,
     )
     kept: list[BatchResult] = []
@@ -171,13 +171,15 @@ def study(
         for result in walk(files, plan, question.threads):
             for part, output in writers.items():
                 output.write(getattr(result, part))
-            kept.append(_without_rows(result))
+            # what went into a file is dropped, so that memory does not grow with the positions
+            kept.append(replace(result, decisions=None, shift_rows=None))
             if on_batch is not None:
                 on_batch(result.generations)
+        found = _gather(kept, source=source, model=model, lengths=lengths, costs=costs)
         origin = provenance()
         for output in writers.values():
             output.describe(origin)
-    return _gather(kept, source=source, model=model, lengths=lengths, costs=costs)
+    return found  # only here do the files appear
 
 
 def carried_length(files: TraceFiles) -> int | None:
@@ -208,12 +210,6 @@ class _Output:
         """Keep in the file what it rests on."""
         if self._writer is not None:
             self._writer.add_key_value_metadata(metadata_of(provenance))
-
-
-def _without_rows(result: BatchResult) -> BatchResult:
-    """Drop what went into a file, so that memory does not grow with the positions."""
-    parts: dict[str, Any] = {name: getattr(result, name) for name in BatchResult.__dataclass_fields__}
-    return BatchResult(**(parts | {"decisions": None, "shift_rows": None}))
 
 
 def _gather(
@@ -253,5 +249,5 @@ def _gather(
         scores=[] if totals is None else scores.score(totals),
         ablations=ablations,
         clusters=len(clusters),
-        notes=lengths.notes,
+        notes=(*lengths.notes, *notes_on(model, costs, results, experts_from=sources[0], clusters=len(clusters))),
     )

@@ -13,6 +13,7 @@ from oracle.resampling import DRAWS, Interval
 Format = Literal["text", "markdown"]
 Row = Mapping[str, Any]
 NOT_AVAILABLE = "–"
+_WIDEST = 4000  # columns: a number is never cut; a terminal that is narrower wraps the line
 
 
 @dataclass(frozen=True)
@@ -129,15 +130,13 @@ def as_json_text(tables: Sequence[Table], extra: Mapping[str, Any] | None = None
     return json.dumps(plain(whole), indent=2, ensure_ascii=False, allow_nan=False)
 
 
-def render(tables: Sequence[Table], form: Format = "text", width: int | None = None) -> str:
+def render(tables: Sequence[Table], form: Format = "text") -> str:
     """Write tables for people.
 
     Parameters
     ----------
     form
         `text` for a terminal or a pipe, `markdown` for a page.
-    width
-        Columns of the terminal; None: as wide as the tables need.
     """
     from rich import box  # noqa: PLC0415  # rich takes a while to import
     from rich.console import Console  # noqa: PLC0415
@@ -145,7 +144,7 @@ def render(tables: Sequence[Table], form: Format = "text", width: int | None = N
     from rich.text import Text  # noqa: PLC0415
 
     out = io.StringIO()
-    console = Console(file=out, width=width or 400, color_system=None, highlight=False, markup=False, emoji=False)
+    console = Console(file=out, width=_WIDEST, color_system=None, highlight=False, markup=False, emoji=False)
     for table in tables:
         heading = f"## {table.title}\n" if form == "markdown" else table.title
         console.print(Text(heading), soft_wrap=True)
@@ -154,7 +153,7 @@ def render(tables: Sequence[Table], form: Format = "text", width: int | None = N
         grid = RichTable(box=style, padding=(0, 1, 0, 0), pad_edge=False, show_header=headed or form == "markdown")
         for column in table.columns:
             head = column.head.replace("\n", " ") if form == "markdown" else column.head
-            grid.add_column(Text(head), justify="left" if column.text else "right", no_wrap=width is None)
+            grid.add_column(Text(head), justify="left" if column.text else "right", no_wrap=True)
         for row in table.rows:
             cells = [column.show(row) for column in table.columns]
             grid.add_row(*(Text(cell.replace("|", "\\|") if form == "markdown" else cell) for cell in cells))

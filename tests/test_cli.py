@@ -2,8 +2,10 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -160,15 +162,72 @@ def test_run_on_recorded_traces_writes_everything(tmp_path: Path) -> None:
         "scores",
         "shifts_without_experts",
         "shifts_without_experts_refitted",
+        "transitions",
         "decomposition",
         "unique_experts",
     ]
     scores = pq.read_table(out / "scores.parquet").to_pylist()
     assert scores == tables["scores"]["rows"]
     again = refused("run", TINY, "-o", out)
-    assert "the folder exists already; choose another name or allow it to be overwritten" in again
+    assert "the folder exists already; choose another name, or give --overwrite" in again
     succeeded("run", TINY, "-o", out, "--overwrite", "--rounds", TINY / "rounds-grouped_mm.parquet")
     assert json.loads((out / "tables.json").read_text())["tables"]["draft_lengths"] != tables["draft_lengths"]
+
+
+def test_outputs_never_replace_inputs(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    for name in ("traces.parquet", "rounds.parquet"):
+        (data / name).write_bytes((TINY / name).read_bytes())
+    model = tmp_path / "model.json"
+    model.write_bytes(PUBLISHED.read_bytes())
+    before = {path: path.read_bytes() for path in (data / "traces.parquet", data / "rounds.parquet", model)}
+    assert "would replace the input" in refused("run", data, "-o", data, "--overwrite")
+    assert "would replace the input" in refused("run", data, "-o", tmp_path, "--overwrite")
+    traces = data / "traces.parquet"
+    for command in ("solve", "score", "ablate"):
+        assert "would replace the input" in refused(command, traces, "-m", model, "-o", traces)
+        assert "would replace the input" in refused(command, traces, "-m", model, "-o", model)
+        assert "give a file name" in refused(command, traces, "-m", model, "-o", "-")
+    assert "would replace the input" in refused("fit", data / "rounds.parquet", "-o", data / "rounds.parquet")
+    assert {path: path.read_bytes() for path in before} == before
+
+
+def test_a_folder_may_hold_traces_rounds_and_earlier_results(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    for name in ("traces.parquet", "rounds.parquet"):
+        (data / name).write_bytes((TINY / name).read_bytes())
+    succeeded("run", data, "-o", data / "out")
+    succeeded("run", data, "-o", data / "again")
+    assert "19,746" in succeeded("solve", data, "-m", data / "out" / "model.json")
+    assert "6,699 rounds" in succeeded("fit", data)
+    assert "holds no rounds" in refused("fit", data / "traces.parquet")
+    assert "holds no traces" in refused("solve", data / "rounds.parquet", "-m", PUBLISHED)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_stopped_run_leaves_nothing_behind(tmp_path: Path, number: signal.Signals) -> None:
+    """A trace that is decoded slowly: many small generations. The signal comes while decisions are written."""
+    table = pq.read_table(TINY / "traces.parquet").drop_columns(["draft_text", "draft_token_id", "token_text"])
+    pq.write_table(table, tmp_path / "t.parquet")
+    copies = [str(tmp_path / "t.parquet")]
+    for i in range(40):
+        names = pa.array([f"{name}-{i}" for name in table["generation"].to_pylist()])
+        copy = tmp_path / f"t{i}.parquet"
+        pq.write_table(table.set_column(0, "generation", names), copy)
+        copies.append(str(copy))
+    before = sorted(tmp_path.iterdir())
+    words = [sys.executable, "-m", "oracle", "ablate", *copies, "-m", str(PUBLISHED), "-o", str(tmp_path / "s.parquet")]
+    running = subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 60
+    while sorted(tmp_path.iterdir()) == before and running.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.01)  # until the first rows are being written
+    running.send_signal(number)
+    said = running.communicate(timeout=60)[1]
+    assert running.returncode == 128 + number, said
+    assert said == f"stopped ({number.name}); files appear only when a command has ended\n"
+    assert sorted(tmp_path.iterdir()) == before
 
 
 def test_validate_says_what_files_hold() -> None:
@@ -289,7 +348,7 @@ def test_closed_pipe_is_no_error() -> None:
 def test_help_lists_commands_in_the_order_of_the_work() -> None:
     page = succeeded("--help")
     commands = [line.split()[0] for line in page.split("Commands:\n")[1].splitlines()]
-    assert commands == ["validate", "fit", "solve", "score", "ablate", "run", "bench"]
+    assert commands == ["validate", "plan-sweep", "fit", "solve", "score", "ablate", "run", "bench"]
 
 
 @pytest.mark.parametrize("module", ["numba", "pyarrow", "pandas", "scipy", "rich"])

@@ -6,7 +6,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from oracle.errors import InputError
-from oracle.files import atomic_folder, atomic_output, find_parquet, open_parquet, sha256_of
+from oracle.files import (
+    atomic_folder,
+    atomic_output,
+    find_parquet,
+    open_parquet,
+    refuse_output_over_input,
+    sha256_of,
+)
 
 
 def touch(path: Path, data: bytes = b"x") -> Path:
@@ -136,31 +143,49 @@ def test_output_that_cannot_be_written_is_refused(tmp_path):
     assert refusal(enter, atomic_output("/dev/null")) == "/dev/null: is not a regular file; give a file name to write"
     assert f"{file}: the folder cannot be made" in refusal(enter, atomic_output(file / "x"))
     nothing = tmp_path / "nothing"
-    assert f"{nothing}: cannot be written (No such file or directory)" in refusal(enter, atomic_output(nothing))
+    with atomic_output(nothing):  # nobody writes: an empty file is what was asked for
+        pass
+    assert nothing.read_bytes() == b""
+
+
+def test_what_the_machine_says_while_writing_names_the_output(tmp_path):
+    path = tmp_path / "full.parquet"
+    with pytest.raises(OSError, match=r"full\.parquet: writing failed \(No space left on device\); nothing was kept"):
+        write_half(atomic_output(path), OSError(28, "No space left on device"))
+    assert list(tmp_path.iterdir()) == []
+
+
+OURS = frozenset({"a.parquet", "b.parquet", "said.json"})
+
+
+def folder(path, overwrite=False):
+    return atomic_folder(path, overwrite, ours=OURS, marker="said.json")
 
 
 def test_folder_appears_whole_and_replaces_an_earlier_output(tmp_path):
     path = tmp_path / "out"
-    with atomic_folder(path) as partial:
+    with folder(path) as partial:
         touch(partial / "a.parquet")
+        touch(partial / "said.json", b'{"program": "draft-oracle 1"}')
         assert not path.exists()
-    assert refusal(enter, atomic_folder(path)) == (
-        f"{path}: the folder exists already; choose another name or allow it to be overwritten"
+    assert refusal(enter, folder(path)) == (
+        f"{path}: the folder exists already; choose another name, or give --overwrite"
     )
-    with atomic_folder(path, overwrite=True) as partial:
+    with folder(path, overwrite=True) as partial:
         touch(partial / "b.parquet")
-    assert [p.name for p in path.iterdir()] == ["b.parquet"]
+        touch(partial / "said.json", b'{"program": "draft-oracle 1"}')
+    assert sorted(p.name for p in path.iterdir()) == ["b.parquet", "said.json"]
     with pytest.raises(KeyboardInterrupt):
-        write_half(atomic_folder(path, overwrite=True), KeyboardInterrupt)
-    assert [p.name for p in path.iterdir()] == ["b.parquet"]
+        write_half(folder(path, overwrite=True), KeyboardInterrupt)
+    assert sorted(p.name for p in path.iterdir()) == ["b.parquet", "said.json"]
     assert [p.name for p in tmp_path.iterdir()] == ["out"]
 
 
-@pytest.mark.parametrize("name", ["thesis.docx", ".git", "sub/x.parquet"])
+@pytest.mark.parametrize("name", ["thesis.docx", ".git", "sub/x.parquet", "notes.json"])
 def test_folder_with_other_things_is_never_replaced(tmp_path, name):
     path = tmp_path / "home"
     touch(path / name)
-    text = refusal(enter, atomic_folder(path, overwrite=True))
+    text = refusal(enter, folder(path, overwrite=True))
     assert text == (
         f"{path}: will not be overwritten, since it holds '{name.split('/')[0]}', which is not an output of this "
         "program; choose another folder"
@@ -168,13 +193,41 @@ def test_folder_with_other_things_is_never_replaced(tmp_path, name):
     assert (path / name).exists()
 
 
+@pytest.mark.parametrize("marker", [None, b'{"program": "another"}'])
+def test_folder_of_another_program_is_never_replaced(tmp_path, marker):
+    path = tmp_path / "theirs"
+    touch(path / "a.parquet")
+    if marker is not None:
+        touch(path / "said.json", marker)
+    text = refusal(enter, folder(path, overwrite=True))
+    assert text == (
+        f"{path}: will not be overwritten, since no said.json of this program is in it; choose another folder"
+    )
+    assert (path / "a.parquet").exists()
+
+
 def test_folder_may_not_take_a_file_and_may_take_an_empty_folder(tmp_path):
     file = touch(tmp_path / "f")
-    assert refusal(enter, atomic_folder(file)) == f"{file}: is a file; give a folder name to write"
+    assert refusal(enter, folder(file)) == f"{file}: is a file; give a folder name to write"
     (tmp_path / "empty").mkdir()
-    with atomic_folder(tmp_path / "empty") as partial:
+    with folder(tmp_path / "empty") as partial:
         touch(partial / "a.json")
     assert (tmp_path / "empty" / "a.json").exists()
+
+
+def test_an_output_never_replaces_an_input(tmp_path):
+    data = touch(tmp_path / "data" / "t.parquet")
+    link = tmp_path / "link.parquet"
+    link.symlink_to(data)
+    for output in (data, link, tmp_path / "data", tmp_path):
+        assert refusal(refuse_output_over_input, output, [data]) == (
+            f"{output}: would replace the input {data}; choose another place"
+        )
+    assert refusal(refuse_output_over_input, "-", []) == (
+        "this output is a file and not text for stdout; give a file name"
+    )
+    refuse_output_over_input(tmp_path / "data" / "u.parquet", [data])
+    refuse_output_over_input(None, [data])
 
 
 def test_sha256(tmp_path):

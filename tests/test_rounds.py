@@ -279,3 +279,26 @@ def test_writing_what_does_not_fit_together(tmp_path):
     parts = [Rounds.from_pandas(round_frame(run=[1] * 5)), Rounds.from_pandas(round_frame(run=["x"] * 5))]
     assert refusal(write_rounds, path, parts).startswith(f"{path}: the types of the batches differ (")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "rule"),
+    [
+        ("draft_length", 5_000_000_000, "draft_length is 5e+09; it must be at most 128"),
+        ("target_ms", 1e300, "target_ms is 1e+300; it must be at most 1e+09"),
+        ("draft_ms", 1e12, "draft_ms is 1e+12; it must be at most 1e+09"),
+    ],
+)
+def test_absurd_values_are_refused_with_their_place(name: str, value: float, rule: str) -> None:
+    columns: dict[str, list[object]] = {
+        "generation": ["a", "b"],
+        "draft_length": [1, 2],
+        "target_ms": [5.0, 6.0],
+        "draft_ms": [1.0, 2.0],
+        "unique_experts": [8.0, 9.0],
+        "context_len": [100, 101],
+    }
+    columns[name] = [columns[name][0], value]
+    with pytest.raises(InputError) as raised:
+        Rounds.from_arrow(pa.table(columns), "rounds.parquet")
+    assert f"rounds.parquet, row 1 (generation 'b'): {rule}" in str(raised.value)

@@ -279,3 +279,42 @@ def test_refitted_beta0_keeps_the_mean_price_of_experts() -> None:
     assert refitted.alpha_ms.tolist() == [0.0]
     assert refitted.verify_ms[0] == pytest.approx((T - c * L).mean(), rel=1e-12)
     assert fitted_mean_unique(LatencyModel.load(CASES / "published-a100" / "model.json"), 10, (1,)) is None
+
+
+def test_a_trace_without_experts_under_a_model_that_prices_them_is_noted(tmp_path: Path) -> None:
+    table = pq.read_table(TINY / "traces.parquet").drop_columns(
+        ["experts", "unique_experts", "layers", "top_k", "num_experts"]
+    )
+    pq.write_table(table, tmp_path / "t.parquet")
+    model = LatencyModel.load(CASES / "published-a100" / "model.json")
+    found = study(TraceFiles(tmp_path / "t.parquet"), model, Question())
+    assert any(
+        note.startswith("the traces hold no expert columns, so experts cost nothing here") for note in found.notes
+    )
+
+
+def test_what_the_model_was_not_fitted_for_is_noted() -> None:
+    """Contexts beyond the measured ones, another top_k, a borrowed alpha, no means to refit with, few clusters."""
+    published = LatencyModel.load(CASES / "published-a100" / "model.json")
+    model = LatencyModel(
+        m=(1, 2),
+        beta0_ms=(5.0, 7.0),
+        alpha_ms_per_expert=(0.1, 0.1),
+        context_ms_per_token=0.001,
+        draft=published.draft,
+        fit={
+            "counts": {"longest_context": 300},
+            "per_m": [{"m": 1, "mean_unique_experts": 8.0}],
+            "alpha_source": ["borrowed from m = 2", "own"],
+        },
+    )
+    notes = study(TraceFiles(TINY / "traces.parquet"), model, Question(score=True, ablate=True)).notes
+    assert [note.split(":")[0][:60] for note in notes] == [
+        "the traces reach a context of 475 tokens, the model was fitt",
+        "one position touches 4 experts a layer in the traces and 8 i",
+        "alpha at m = 1 is borrowed from m = 2",
+        "the model file does not tell the mean U of its rounds",
+    ]
+    few = study(TraceFiles(CASES / "hand-end-of-text" / "trace.parquet"), published, Question(score=True, k_max=2))
+    assert few.clusters < 10
+    assert any("clusters only" in note for note in few.notes) == (few.clusters >= 2)

@@ -1,6 +1,5 @@
 """Printing tables, and progress on a terminal."""
 
-import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -37,18 +36,18 @@ def emit(
     if as_json:
         click.echo(as_json_text(tables, extra), err=err)
         return
-    terminal = (sys.stderr if err else sys.stdout).isatty()
-    width = shutil.get_terminal_size().columns if terminal and not as_markdown else None
-    click.echo(render(tables, "markdown" if as_markdown else "text", width), err=err, nl=False)
+    click.echo(render(tables, "markdown" if as_markdown else "text"), err=err, nl=False)
 
 
-def read_model(path: str) -> "LatencyModel":
-    """Read a latency model from a file, or from stdin for ``-``."""
+def read_model(path: str, batch_size: int | None = None) -> "LatencyModel":
+    """Read the latency model of one batch size from a file, or from stdin for ``-``."""
     from oracle.latency.model import LatencyModel  # noqa: PLC0415
 
     if path == "-":
-        return LatencyModel.from_json(sys.stdin.read(), source="standard input")
-    return LatencyModel.load(path)
+        model = LatencyModel.from_json(sys.stdin.read(), source="standard input")
+    else:
+        model = LatencyModel.load(path)
+    return model.at_batch_size(batch_size)
 
 
 @contextmanager

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from oracle.tables import Table
 
 
+OUTPUTS = frozenset({"model.json", "decisions.parquet", "shifts.parquet", "scores.parquet", "tables.md", "tables.json"})
+
+
 @click.command()
 @click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option("--rounds", metavar="FILE", help="Rounds to fit [rounds.parquet in the folder, or its only rounds file].")
@@ -38,14 +41,15 @@ def run(
 
     FOLDER holds trace files and rounds files (Parquet, told apart by their columns).
     """
-    from oracle.files import atomic_folder  # noqa: PLC0415
+    from oracle.files import atomic_folder, refuse_output_over_input  # noqa: PLC0415
 
     if rounds is not None and model is not None:
         raise click.UsageError("give --rounds to fit a model, or --model to use one, not both")
     if output is None:
         tables, origin = _everything(folder, rounds, model, None, options)
     else:
-        with atomic_folder(output, overwrite) as partial:
+        refuse_output_over_input(output, [folder, *(path for path in (rounds, model) if path not in (None, "-"))])
+        with atomic_folder(output, overwrite, ours=OUTPUTS, marker="tables.json") as partial:
             tables, origin = _everything(folder, rounds, model, partial, options)
             _write_tables(partial, tables, origin)
     emit(tables, as_json=as_json, as_markdown=as_markdown, extra={"provenance": origin})
@@ -63,20 +67,21 @@ def _everything(
     from oracle.summaries.fit import fit_tables  # noqa: PLC0415
     from oracle.summaries.study import study_tables, write_scores  # noqa: PLC0415
 
+    batch_size = options.pop("batch_size")
     kinds = sorted_by_kind(folder)
     if not kinds["traces"]:
         raise InputError(f"{shown(folder)}: holds no traces (Parquet with a column match_prob or match_probs)")
     tables: list[Table] = []
     if model is not None:
-        latency = read_model(model)
+        latency = read_model(model, batch_size)
         inputs = [Path(model)] if model != "-" else []
     else:
         inputs = [Path(rounds) if rounds is not None else _the_rounds(folder, kinds["rounds"])]
         result = fitted(inputs, {})
-        latency = result.model
+        latency = result.model.at_batch_size(batch_size)
         tables += fit_tables(result)
         if out is not None:
-            latency.save(out / "model.json")
+            result.model.save(out / "model.json")
     match_is = options.pop("match_is")
     files = {"decisions": out / "decisions.parquet", "shifts": out / "shifts.parquet"} if out else {}
     question = {**options, "score": True, "ablate": True, **files}

@@ -1,6 +1,7 @@
 """``draft-oracle solve``, ``score`` and ``ablate``: commands that take traces and a latency model."""
 
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,11 +37,15 @@ def studied(
     inputs
         Files read besides the traces.
     """
+    from oracle.files import refuse_output_over_input  # noqa: PLC0415
+    from oracle.kinds import files_of_kind  # noqa: PLC0415
     from oracle.provenance import as_metadata, provenance  # noqa: PLC0415
     from oracle.study import Question, study  # noqa: PLC0415
     from oracle.traces import TraceFiles  # noqa: PLC0415
 
-    files = TraceFiles(list(traces), columns=NEEDED, match_is=match_is)
+    files = TraceFiles(files_of_kind(list(traces), "traces"), columns=NEEDED, match_is=match_is)
+    for output in (question.get("decisions"), question.get("shifts")):
+        refuse_output_over_input(output, [*files.paths, *inputs])
     said = {key: question.get(key) for key in ("k_min", "k_max", "unique_experts")} | {"match_is": match_is}
     with ThreadPoolExecutor(max_workers=1) as pool, progress(command, files.generations) as advance:
         digested = pool.submit(provenance, command, said, [*files.paths, *inputs])
@@ -52,6 +57,14 @@ def studied(
             on_batch=advance,
         )
     return found, digested.result()
+
+
+def _opened(stack: ExitStack, output: Path | None, inputs: "Sequence[str | Path]") -> Path | None:
+    """Open an output before the work begins: what cannot be written is said at once."""
+    from oracle.files import atomic_output, refuse_output_over_input  # noqa: PLC0415
+
+    refuse_output_over_input(output, inputs)
+    return None if output is None else stack.enter_context(atomic_output(output))
 
 
 def _model_inputs(model: str) -> "list[Path]":
@@ -72,6 +85,7 @@ def solve(
     output: Path | None,
     flat: bool,
     match_is: str | None,
+    batch_size: int | None,
     as_json: bool,
     as_markdown: bool,
     **reading: Any,
@@ -85,7 +99,7 @@ def solve(
     result, origin = studied(
         "solve",
         traces,
-        read_model(model),
+        read_model(model, batch_size),
         match_is,
         {**reading, "decisions": output, "flat": flat},
         _model_inputs(model),
@@ -105,6 +119,7 @@ def score(
     model: str,
     output: Path | None,
     match_is: str | None,
+    batch_size: int | None,
     as_json: bool,
     as_markdown: bool,
     **reading: Any,
@@ -116,11 +131,13 @@ def score(
     from oracle.provenance import as_metadata  # noqa: PLC0415
     from oracle.summaries.study import study_tables, write_scores  # noqa: PLC0415
 
-    result, origin = studied(
-        "score", traces, read_model(model), match_is, {**reading, "score": True}, _model_inputs(model)
-    )
-    if output is not None:
-        write_scores(output, result.scores, as_metadata(origin, result.model))
+    with ExitStack() as stack:
+        partial = _opened(stack, output, [*traces, *_model_inputs(model)])
+        result, origin = studied(
+            "score", traces, read_model(model, batch_size), match_is, {**reading, "score": True}, _model_inputs(model)
+        )
+        if partial is not None:
+            write_scores(partial, result.scores, as_metadata(origin, result.model))
     emit(study_tables(result), as_json=as_json, as_markdown=as_markdown, extra={"provenance": origin})
 
 
@@ -136,6 +153,7 @@ def ablate(
     model: str,
     output: Path | None,
     match_is: str | None,
+    batch_size: int | None,
     as_json: bool,
     as_markdown: bool,
     **reading: Any,
@@ -147,5 +165,5 @@ def ablate(
     from oracle.summaries.study import study_tables  # noqa: PLC0415
 
     options = {**reading, "score": True, "ablate": True, "shifts": output}
-    result, origin = studied("ablate", traces, read_model(model), match_is, options, _model_inputs(model))
+    result, origin = studied("ablate", traces, read_model(model, batch_size), match_is, options, _model_inputs(model))
     emit(study_tables(result), as_json=as_json, as_markdown=as_markdown, extra={"provenance": origin})

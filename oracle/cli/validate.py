@@ -1,5 +1,6 @@
 """``draft-oracle validate``."""
 
+from collections import deque
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -35,9 +36,28 @@ def validate(paths: tuple[str, ...], match_is: str | None, as_json: bool, as_mar
                 tables.append(check(kinds[kind]))
         except InputError as error:
             faults.extend(error.faults)
+            faults.extend(fault for fault in _alone(kind, kinds[kind], match_is) if fault not in faults)
     if faults:
         raise InputError(faults)
     emit(tables, as_json=as_json, as_markdown=as_markdown)
+
+
+def _alone(kind: str, files: "list[Path]", match_is: str | None) -> list[str]:
+    """Faults of each file by itself: files that do not fit together hide what is wrong inside them."""
+    from oracle.errors import InputError  # noqa: PLC0415
+    from oracle.rounds import RoundFiles  # noqa: PLC0415
+    from oracle.traces import TraceFiles  # noqa: PLC0415
+
+    faults: list[str] = []
+    for file in files:
+        try:
+            if kind == "traces":
+                TraceFiles(file, match_is=match_is).check()
+            else:
+                deque(RoundFiles(file), maxlen=0)
+        except InputError as error:
+            faults.extend(error.faults)
+    return faults
 
 
 def _facts(name: str, title: str, facts: dict[str, Any]) -> "Table":

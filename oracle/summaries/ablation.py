@@ -16,7 +16,9 @@ _NAME = {AS_IS: "shifts_without_experts", REFITTED: "shifts_without_experts_refi
 def ablation_tables(study: Study) -> list[Table]:
     """Shifts under each change of the costs, and the terms behind the first."""
     tables = [_prevalence(study, result) for result in study.ablations]
-    return [*tables, *(_decomposition(study, result) for result in study.ablations[:1])]
+    for result in study.ablations[:1]:
+        tables += [_transitions(study, result), _decomposition(study, result)]
+    return tables
 
 
 def prevalence_rows(found: Sequence[Prevalence]) -> list[dict[str, Any]]:
@@ -41,6 +43,8 @@ def _prevalence(study: Study, result: AblationResult) -> Table:
     )
     rows: list[Row] = [row for row in prevalence_rows(result.prevalence) if row["decisions"] > 0]
     notes = [resampled(study.clusters), *_price_of_blindness(study, result.name)]
+    if not rows:
+        notes.insert(0, "no decision changes")
     return Table(
         _NAME[result.name],
         f"Decisions that change when the expert cost is taken out ({_HOW[result.name]}) and the problem solved again",
@@ -48,6 +52,20 @@ def _prevalence(study: Study, result: AblationResult) -> Table:
         rows,
         notes,
     )
+
+
+def _transitions(study: Study, result: AblationResult) -> Table:
+    lengths = study.costs.lengths
+    rows = [
+        {
+            "draft_length": k,
+            **{f"to_{other}": round(float(result.transitions[0, k, other])) for other in lengths},
+            "visits": {str(other): float(result.transitions[1, k, other]) for other in lengths},
+        }
+        for k in lengths
+    ]
+    columns = (number("k*", "draft_length"), *(number(f"→ {other}", f"to_{other}") for other in lengths))
+    return Table("transitions", "Decisions by k* (rows) and by k0* without the expert cost (columns)", columns, rows)
 
 
 def _price_of_blindness(study: Study, name: str) -> list[str]:

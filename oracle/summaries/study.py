@@ -7,7 +7,6 @@ from typing import Any
 import pyarrow as pa
 
 from oracle.decisions import metadata_of, result_writer
-from oracle.files import atomic_output
 from oracle.scores import Score
 from oracle.study import Study
 from oracle.summaries.ablation import ablation_tables
@@ -49,9 +48,9 @@ def _model_in_words(study: Study) -> str:
     fit = study.model.fit or {}
     origin = fit.get("provenance") or {}
     about = f"m = {', '.join(map(str, study.model.m))}"
-    if "rounds" in fit:
+    if isinstance(fit.get("rounds"), int):
         about += f"; fitted on {fit['rounds']:,} rounds"
-    if isinstance(origin, dict) and "note" in origin:
+    if isinstance(origin, dict) and isinstance(origin.get("note"), str):
         about += f"; {origin['note']}"
     return about
 
@@ -110,12 +109,12 @@ def score_rows(scores: Sequence[Score]) -> list[dict[str, Any]]:
 
 
 def write_scores(path: Path, scores: Sequence[Score], metadata: Mapping[str, str]) -> None:
-    """Write the scores file: Parquet, one row a policy; it appears whole or not at all."""
+    """Write the scores file: Parquet, one row a policy."""
     rows = score_rows(scores)
     schema = pa.schema(
         [(name, pa.string() if name == "policy" else pa.float64()) for name in (rows[0] if rows else {"policy": ""})]
     )
-    with atomic_output(path) as partial, result_writer(partial, schema) as writer:
+    with result_writer(path, schema) as writer:
         writer.add_key_value_metadata(metadata_of(metadata))
         writer.write_table(pa.Table.from_pylist(rows, schema=schema))
 
@@ -144,7 +143,7 @@ def _scores(study: Study) -> Table:
         f"best static length on these traces: {best['policy']} "
         f"({show(best['regret_ms_per_token'] / rows[0]['ms_per_token'], '.1f', 100)} % above the oracle)",
     ]
-    if past_end > 0:
+    if past_end > 0 and study.experts_from == "routing":
         notes.append(
             f"up to {show(past_end, '.1f', 100)} % of a policy's rounds reach past the end of a text, "
             "where no experts are known: a lower bound"

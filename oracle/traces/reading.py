@@ -72,7 +72,7 @@ class TraceFiles:
         *,
         columns: Collection[str] | None = None,
         match_is: str | None = None,
-        batch_bytes: int = 16 << 20,
+        batch_bytes: int = 8 << 20,
     ) -> None:
         check_match_is(match_is)
         if batch_bytes < 1:
@@ -89,6 +89,10 @@ class TraceFiles:
                 schemas.append(file.schema_arrow)
                 rows += file.metadata.num_rows
             check_schema(schemas[-1], shown(path), faults)
+            if match_is == "survival" and "match_probs" not in schemas[-1].names:
+                faults.add(
+                    f"{shown(path)}: holds no match_probs to read as survival; match_prob is conditional by its meaning"
+                )
             self._take_metadata(schemas[-1], path, faults)
         if rows == 0:
             faults.add(f"{shown(self.paths[0])}: holds no generations; a trace has one row a generation")

@@ -50,11 +50,6 @@ class Column:
     required: bool
     meaning: str
 
-    @property
-    def per_position(self) -> bool:
-        """Whether the column holds one entry a position."""
-        return self.kind not in {"name", "count", "rounds"}
-
 
 COLUMNS = (
     Column("generation", "string", "name", "", True, "unique id of the generation"),
@@ -192,7 +187,7 @@ def check_schema(schema: pa.Schema, source: str, faults: Faults) -> None:
                     f"{source}: the column {column.name} has the type {printable(str(kind))}; "
                     f"it must be {wanted} (best: {column.arrow})"
                 )
-    _check_together(frozenset(names), source, faults)
+    _check_together(names, source, faults)
 
 
 def _check_together(names: Collection[str], source: str, faults: Faults) -> None:
