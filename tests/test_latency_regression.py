@@ -194,3 +194,21 @@ def test_cr3_intervals_cover_what_is_true():
         error = np.sqrt(V[high, high] + V[low, low] - 2 * V[high, low])
         inside += abs(difference - (ALPHA[5] - ALPHA[4])) < 2.0244 * error  # t(38) at 97.5 %
     assert 106 <= inside <= 119  # 114 expected, 2.4 standard deviation
+
+
+def test_more_coefficients_than_the_measured_m_can_tell_apart_are_refused() -> None:
+    rng = np.random.default_rng(0)
+    U, T = rng.uniform(4, 12, 50), rng.uniform(5, 9, 50)
+    moments = moments_of(
+        ("unique_experts", "target_ms"),
+        [U, T],
+        m=np.full(50, 3, dtype=np.int64),
+        cluster=np.arange(50, dtype=np.int64) % 5,
+        clusters=tuple("abcde"),
+    )
+    form = LinearForm(("unique_experts",), "target_ms", ("a", "b", "c", "d"), {3: np.ones((2, 4))})
+    with pytest.raises(InputError) as raised:
+        fit_form(moments, form)
+    assert str(raised.value) == (
+        "target_ms: 4 coefficients cannot be told apart with rounds at m = 3 only; record rounds at more m"
+    )

@@ -2,6 +2,7 @@
 
 import sys
 import warnings
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,13 +43,19 @@ def fit(
 
     ROUNDS are Parquet files, folders or globs. Errors are clustered by the column cluster, else by generation.
     """
+    from oracle.files import atomic_output, refuse_output_over_input  # noqa: PLC0415
     from oracle.summaries.fit import fit_tables  # noqa: PLC0415
 
-    result = fitted(list(rounds), {"kind": kind, "draft": draft, "folds": folds})
+    with ExitStack() as stack:
+        partial = None
+        if output not in (None, "-"):
+            refuse_output_over_input(output, rounds)
+            partial = stack.enter_context(atomic_output(str(output)))
+        result = fitted(list(rounds), {"kind": kind, "draft": draft, "folds": folds})
+        if partial is not None:
+            partial.write_text(result.model.to_json(), "utf-8")
     if output == "-":
         sys.stdout.write(result.model.to_json())
-    elif output is not None:
-        result.model.save(Path(output))
     extra = {"provenance": (result.model.fit or {}).get("provenance")}
     emit(fit_tables(result), as_json=as_json, as_markdown=as_markdown, extra=extra, err=output == "-")
 
@@ -56,11 +63,15 @@ def fit(
 def fitted(rounds: "Sequence[str | Path]", options: dict[str, Any]) -> "FitResult":
     """Fit a latency model to files; its record holds where it comes from."""
     from oracle.errors import InputWarning  # noqa: PLC0415
+    from oracle.kinds import files_of_kind  # noqa: PLC0415
     from oracle.latency.fit import fit_latency  # noqa: PLC0415
     from oracle.provenance import provenance  # noqa: PLC0415
     from oracle.rounds import RoundFiles  # noqa: PLC0415
 
-    files = RoundFiles(list(rounds))
+    files = RoundFiles(files_of_kind(list(rounds), "rounds"))
+    if len(files.paths) > 1:
+        named = ", ".join(path.name for path in files.paths)
+        click.echo(f"pooling {len(files.paths)} files as rounds of one machine and backend: {named}", err=True)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", InputWarning)  # the tables' notes say the same
         return fit_latency(files, **options, provenance=provenance("fit", options, files.paths))

@@ -1,9 +1,12 @@
 """The command ``draft-oracle`` and what becomes of errors.
 
-Exit codes: 0 done; 1 the machine failed (disk full, out of memory); 2 input or usage is wrong; 130 interrupted.
+Exit codes: 0 done; 1 the machine failed (disk full, out of memory); 2 input or usage is wrong; 128 + n stopped by
+signal n (130: interrupted from the keyboard).
 Modules that compute are imported inside the commands: ``--help`` must be instant.
 """
 
+import os
+import signal
 import sys
 import warnings
 from importlib import metadata
@@ -11,8 +14,12 @@ from typing import Any
 
 import click
 
+# Matrices here are tiny and the threads are ours: BLAS threads would only wait for one another.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 from oracle.cli.bench import bench
 from oracle.cli.fit import fit
+from oracle.cli.plan_sweep import plan_sweep
 from oracle.cli.run import run
 from oracle.cli.traces import ablate, score, solve
 from oracle.cli.validate import validate
@@ -46,11 +53,11 @@ def group() -> None:
     draft-oracle score traces.parquet --model model.json
 
     Times are milliseconds. Exit codes: 0 done, 1 the machine failed (disk full, out of memory),
-    2 input or usage is wrong, 130 interrupted.
+    2 input or usage is wrong, 128 + n stopped by signal n.
     """
 
 
-for _command in (validate, fit, solve, score, ablate, run, bench):
+for _command in (validate, plan_sweep, fit, solve, score, ablate, run, bench):
     group.add_command(_command)
 
 
@@ -59,8 +66,27 @@ def _print_warning(message: Warning | str, category: type[Warning], *_where: Any
     click.echo(f"{kind}: {message}", err=True)
 
 
+class Stopped(BaseException):
+    """A signal that asks the program to end; `number` is the signal's."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(signal.Signals(number).name)
+        self.number = number
+
+
+def _stop(number: int, _frame: object) -> None:
+    for each in _SIGNALS:  # what is half-written is being cleared away: a second signal must not disturb that
+        signal.signal(each, signal.SIG_IGN)
+    raise Stopped(number)
+
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
 def main() -> None:
     """Run the command line; faults go to stderr, never a traceback for a wrong input."""
+    for each in _SIGNALS:
+        signal.signal(each, _stop)
     warnings.simplefilter("always", InputWarning)
     warnings.showwarning = _print_warning
     try:
@@ -73,8 +99,10 @@ def main() -> None:
     except click.ClickException as error:
         error.show()
         code = error.exit_code
-    except (click.Abort, KeyboardInterrupt):
-        click.echo("interrupted; nothing was written", err=True)
+    except Stopped as stopped:
+        click.echo(f"stopped ({stopped}); files appear only when a command has ended", err=True)
+        code = 128 + stopped.number
+    except click.Abort:
         code = 130
     except BrokenPipeError:
         # the reader went away; what it has read is all it wanted

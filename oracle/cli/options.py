@@ -26,6 +26,7 @@ MODEL = click.option(
 )
 
 READING = _all(
+    click.option("--batch-size", type=click.IntRange(1), help="Which batch size of a model fitted over several."),
     click.option("--k-min", type=click.IntRange(0), help="Shortest draft length [0 if the model has m = 1, else 1]."),
     click.option("--k-max", type=click.IntRange(0), help="Longest draft length [what model and traces cover]."),
     click.option(
@@ -43,8 +44,8 @@ READING = _all(
 THREADS = click.option(
     "--threads",
     type=click.IntRange(1),
-    default=os.cpu_count() or 1,
-    show_default="all cores",
+    default=len(os.sched_getaffinity(0)),
+    show_default="all cores given to the process",
     help="Threads to work on.",
 )
 

@@ -2,12 +2,13 @@
 
 Two fits of verification time are made, *joint* (one c, what the model carries) and *separate* (an OLS for each m, the
 source's table), and two of draft time, line and table. Errors are clustered by `cluster`, else by generation; held-out
-errors come from folds of whole clusters. The steps stand in `fit_latency`; each is a module of its own.
+errors come from folds of whole clusters. The steps stand in `fit_latency`; each is a module of its own. Batch sizes
+share the walks over the rows and nothing else: each is fitted as if the others had not been recorded.
 """
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -21,12 +22,23 @@ from oracle.latency.fit_record import fit_record
 from oracle.latency.folds import fold_of_cluster
 from oracle.latency.forms import REGRESSORS, RESPONSE, Kind, VerificationForm, fitted_by_m, verification_form
 from oracle.latency.metrics import Coefficients, HeldOut, held_out
-from oracle.latency.model import DraftLine, DraftTable, LatencyModel
+from oracle.latency.model import DraftLine, DraftTable, LatencyModel, ModelByBatchSize
 from oracle.latency.moments import Integers, Moments
-from oracle.latency.passes import CellErrors, first_pass, repeatable, second_pass
+from oracle.latency.passes import (
+    CellErrors,
+    Gathered,
+    Variants,
+    at_batch_size,
+    each_batch_size,
+    first_pass,
+    repeatable,
+    second_pass,
+)
 from oracle.latency.regression import Fit, fit_form
+from oracle.latency.reject import fit_reject
 from oracle.latency.remarks import remarks_on
-from oracle.latency.tables import CoefficientTable, FitResult, coefficient_table
+from oracle.latency.tables import CoefficientTable, Counts, FitByBatchSize, FitResult, coefficient_table
+from oracle.latency.units import suspect_unit
 from oracle.rounds import Rounds
 
 KINDS: tuple[Kind, ...] = ("joint", "separate")
@@ -62,7 +74,8 @@ def fit_latency(
     Returns
     -------
     FitResult
-        The model and its tables. Each of its warnings is also issued as an `InputWarning`.
+        The model and its tables; a `FitByBatchSize` where the rounds hold several batch sizes, each fitted by itself.
+        Each of its warnings is also issued as an `InputWarning`.
 
     Raises
     ------
@@ -72,44 +85,119 @@ def fit_latency(
     _check_options(kind, folds, draft)
     batches = repeatable(rounds)
     gathered = first_pass(batches)
+    begun = each_batch_size(gathered, lambda size: _begin(gathered[size], kind, folds, draft))
+    errors = second_pass(batches, {size: each.variants for size, each in begun.items() if each.folds})
+    results = [_finish(each, size, errors.get(size, {}), kind, reject_ms, provenance) for size, each in begun.items()]
+    result = results[0] if len(results) == 1 else _together(results, list(gathered.values()), kind, provenance)
+    for sentence in result.warnings:
+        warnings.warn(sentence, InputWarning, stacklevel=2)
+    return result
+
+
+@dataclass(frozen=True)
+class _Begun:
+    """One batch size after the first pass: fitted, not yet judged on the rounds held out."""
+
+    gathered: Gathered
+    fold: Integers
+    folds: int
+    fitted: Mapping[Kind, tuple[VerificationForm, Fit]]
+    variants: Variants
+    draft: DraftFit
+    said: tuple[str, ...]
+
+
+def _begin(gathered: Gathered, kind: Kind, folds: int, draft: drafting.Option) -> _Begun:
+    """Fit everything, on all clusters and without each fold."""
     verify, drafted = gathered.verify, gathered.draft
     fold, used_folds, said = _folds(verify, folds)
-
     fitted = _fitted(verify, kind, said)
     trained = {k: _trained(verify, fold, used_folds, partial(fitted_by_m, kind=k)) for k in fitted}
     lines = {"line": drafting.line_by_m, "table": drafting.table_by_m}
     trained_draft = {k: _trained(drafted, fold, used_folds, fit) for k, fit in lines.items()}
     by_fold = drafted.by_group(fold, tuple(map(str, range(used_folds))))
-    draft_fit = _draft_fit(drafted, by_fold, verify.ms, draft, trained_draft)
-
     fold_of = dict(zip(verify.clusters, fold.tolist(), strict=True))
-    errors = second_pass(batches, fold_of, trained, trained_draft) if used_folds else {}
-    tables = {k: _table(*pair, fold, trained[k], errors.get(k)) for k, pair in fitted.items()}
-    if used_folds and draft_fit.rows:
-        metrics = {k: held_out(by_fold, (), drafting.RESPONSE, trained_draft[k], errors[k]) for k in lines}
+    return _Begun(
+        gathered,
+        fold,
+        used_folds,
+        fitted,
+        Variants(fold_of, trained, trained_draft),
+        _draft_fit(drafted, by_fold, verify.ms, draft, trained_draft),
+        tuple(said),
+    )
+
+
+def _finish(
+    begun: _Begun,
+    batch_size: int | None,
+    errors: Mapping[str, CellErrors],
+    kind: Kind,
+    reject_ms: float | None,
+    provenance: Mapping[str, Any] | None,
+) -> FitResult:
+    """Add the held-out errors; make tables, remarks, record and model of one batch size."""
+    gathered, fold, trained, trained_draft = begun.gathered, begun.fold, begun.variants.verify, begun.variants.draft
+    tables = {k: _table(*pair, fold, trained[k], errors.get(k)) for k, pair in begun.fitted.items()}
+    draft_fit = begun.draft
+    if begun.folds and draft_fit.rows:
+        by_fold = gathered.draft.by_group(fold, tuple(map(str, range(begun.folds))))
+        metrics = {k: held_out(by_fold, (), drafting.RESPONSE, trained_draft[k], errors[k]) for k in trained_draft}
         line = metrics["line"] if draft_fit.line is not None else ()
         draft_fit = replace(draft_fit, line_held_out=line, table_held_out=metrics["table"])
 
-    said += remarks_on(gathered.counts, tables["joint"], tables.get("separate"), draft_fit)
+    reject = fit_reject(gathered.reject)
+    said = [*begun.said, *remarks_on(gathered.counts, tables["joint"], tables.get("separate"), draft_fit)]
+    said += [] if reject is None or reject_ms is not None else reject.remarks
+    said += _on_units(gathered, tables["joint"])
     record = fit_record(
-        tables[kind], draft_fit, gathered.counts, folds=used_folds, warnings=said, provenance=provenance
+        tables[kind], draft_fit, gathered.counts, reject, folds=begun.folds, warnings=said, provenance=provenance
     )
-    reject = (gathered.reject_ms or 0.0) if reject_ms is None else reject_ms
-    model = _model(tables[kind], draft_fit, reject, record)
-    for sentence in said:
-        warnings.warn(sentence, InputWarning, stacklevel=2)
+    carried = reject_ms if reject_ms is not None else 0.0 if reject is None else reject.mean_ms.value
     return FitResult(
-        model=model,
+        model=_model(tables[kind], draft_fit, carried, record, batch_size),
         joint=tables["joint"],
         separate=tables.get("separate"),
         draft=draft_fit,
         counts=gathered.counts,
-        folds=used_folds,
+        folds=begun.folds,
         fold=fold,
-        verify_moments=verify,
-        draft_moments=drafted,
+        verify_moments=gathered.verify,
+        draft_moments=gathered.draft,
         warnings=tuple(said),
+        reject=reject,
+        batch_size=batch_size,
     )
+
+
+def _on_units(gathered: Gathered, joint: CoefficientTable) -> list[str]:
+    """Say whether the times look as if they were not milliseconds."""
+
+    def typical(moments: Moments) -> float | None:
+        return float(moments.n @ moments.mean[:, -1] / moments.n.sum()) if moments.rounds else None
+
+    target = typical(gathered.verify)
+    context = joint.rows[0].context_ms_per_token.value
+    odd = None if target is None else suspect_unit(target, typical(gathered.draft), context)
+    return [] if odd is None else [odd]
+
+
+def _together(
+    results: Sequence[FitResult], gathered: Sequence[Gathered], kind: Kind, provenance: Mapping[str, Any] | None
+) -> FitByBatchSize:
+    """One model of all batch sizes."""
+    sums = {key: sum(vars(each.counts)[key] for each in gathered) for key in vars(gathered[0].counts)}
+    sums["longest_context"] = max(each.counts.longest_context for each in gathered)
+    sums["generations"] = len(frozenset[str]().union(*(each.generations for each in gathered)))
+    sums["clusters"] = len(set[str]().union(*(each.verify.clusters for each in gathered)))
+    said = [at_batch_size(each.batch_size, sentence) for each in results for sentence in each.warnings]
+    record = {
+        "kind": kind,
+        "by_batch_size": {str(each.batch_size): each.model.fit for each in results},
+        "warnings": said,
+        "provenance": dict(provenance or {}),
+    }
+    return FitByBatchSize(ModelByBatchSize([each.model for each in results], record), Counts(**sums), results, said)
 
 
 def _check_options(kind: str, folds: int, draft: str) -> None:
@@ -188,7 +276,9 @@ def _draft_fit(
     return drafting.fit_draft(drafted, option, drafting.fold_differences(by_fold, trained["line"], trained["table"]))
 
 
-def _model(table: CoefficientTable, draft: DraftFit, reject_ms: float, record: Mapping[str, Any]) -> LatencyModel:
+def _model(
+    table: CoefficientTable, draft: DraftFit, reject_ms: float, record: Mapping[str, Any], batch_size: int | None
+) -> LatencyModel:
     """Take over the coefficients of a table and of the chosen draft fit."""
     if draft.choice == "line" and draft.line is not None:
         times: DraftLine | DraftTable = DraftLine(*(e.value for e in draft.line.each))
@@ -205,4 +295,5 @@ def _model(table: CoefficientTable, draft: DraftFit, reject_ms: float, record: M
         draft=times,
         reject_ms=reject_ms,
         fit=record,
+        batch_size=batch_size,
     )

@@ -8,6 +8,7 @@ from oracle.latency.draft import DraftFit
 from oracle.latency.estimates import Estimates
 from oracle.latency.metrics import FoldMetric, HeldOut
 from oracle.latency.moments import Floats
+from oracle.latency.reject import RejectFit
 from oracle.latency.tables import CoefficientTable, Counts
 
 
@@ -15,6 +16,7 @@ def fit_record(
     carried: CoefficientTable,
     draft: DraftFit,
     counts: Counts,
+    reject: RejectFit | None,
     *,
     folds: int,
     warnings: Sequence[str],
@@ -47,6 +49,7 @@ def fit_record(
             "held_out": [_held_out(row) for row in carried.held_out],
         },
         "draft": _draft(draft),
+        "reject": None if reject is None else _reject(reject),
         "warnings": list(warnings),
         "provenance": dict(provenance or {}),
     }
@@ -117,4 +120,23 @@ def _draft(draft: DraftFit) -> dict[str, Any]:
         "mean_deviation_percent": draft.mean_deviation_percent,
         "line_held_out": [_held_out(row) for row in draft.line_held_out[:1]],
         "table_held_out": [_held_out(row) for row in draft.table_held_out[:1]],
+    }
+
+
+def _reject(reject: RejectFit) -> dict[str, Any]:
+    return {
+        "mean_ms": reject.mean_ms.value,
+        "error_cr1": reject.mean_ms.error_cr1,
+        "error_cr3": reject.mean_ms.error_cr3,
+        "table": [
+            {
+                "k": row.k,
+                "rounds": row.rounds,
+                "mean_ms": row.mean_ms.value,
+                "error_cr1": row.mean_ms.error_cr1,
+                "error_cr3": row.mean_ms.error_cr3,
+            }
+            for row in reject.rows
+        ],
+        "differs_at": list(reject.differs_at),
     }

@@ -2,23 +2,21 @@
 
 T(m) = beta0_ms[m] + alpha_ms_per_expert[m] U + context_ms_per_token L for the verification pass over m = k + 1
 positions, and draft_ms(k) for drafting k tokens, 0 at k = 0. An m that is not in the file is never made up.
+
+A file may hold several batch sizes, each with a block of its own. Reading one then gives a `ModelByBatchSize`, which
+prices nothing until `at_batch_size` has picked a block; a batch size that was not measured is never made up either.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
-from oracle.errors import Faults, InputError, printable
+from oracle.errors import Faults, InputError
 from oracle.files import atomic_output, shown
-from oracle.latency.model_checks import check_draft, check_keys, check_number, check_verify, kind_of
-from oracle.latency.strict_json import read_strictly, write_readably
-
-FORMAT = "draft-oracle/latency-model"
-VERSION = 1
-VERIFY_KEYS = ("m", "beta0_ms", "alpha_ms_per_expert", "context_ms_per_token")
-LINE_KEYS = ("ms_per_token", "base_ms")
-TABLE_KEYS = ("k", "ms")
+from oracle.latency.model_checks import check_batch_sizes, check_draft, check_number, check_verify
+from oracle.latency.model_file import FORMAT, VERIFY_KEYS, VERSION, read_blocks
+from oracle.latency.strict_json import write_readably
 
 
 @dataclass(frozen=True)
@@ -55,6 +53,8 @@ class LatencyModel:
         Further time of a round with k >= 1 (rejection sampling), usually 0.
     fit
         How the numbers came about: errors, covariance, metrics, provenance; None for a hand-typed model.
+    batch_size
+        Requests in the passes that were measured; None where it is not said.
 
     Raises
     ------
@@ -69,19 +69,67 @@ class LatencyModel:
     draft: DraftLine | DraftTable
     reject_ms: float = 0.0
     fit: Mapping[str, Any] | None = None
+    batch_size: int | None = None
 
     def __post_init__(self) -> None:
         faults = Faults()
         check_verify(vars(self), "latency model: ", faults)
         check_draft(vars(self.draft), "latency model: draft.", self.m, faults)
         check_number(self.reject_ms, "latency model: reject_ms", faults, least=0.0)
+        if self.batch_size is not None:
+            check_number(self.batch_size, "latency model: batch_size", faults, whole=True, least=1)
         faults.raise_if_any()
-        plain = {"m": tuple(int(m) for m in self.m), "reject_ms": float(self.reject_ms)}
+        plain: dict[str, Any] = {"m": tuple(int(m) for m in self.m), "reject_ms": float(self.reject_ms)}
         for name in VERIFY_KEYS[1:]:
             value = getattr(self, name)
             plain[name] = tuple(map(float, value)) if isinstance(value, list | tuple) else float(value)
+        plain["batch_size"] = None if self.batch_size is None else int(self.batch_size)
         for name, value in plain.items():  # numbers of other libraries become Python's, so that JSON can hold them
             object.__setattr__(self, name, value)
+
+    @property
+    def blocks(self) -> "tuple[LatencyModel, ...]":
+        """The models of the batch sizes, by rising batch size; the model itself where there is one."""
+        return (self,)
+
+    @property
+    def batch_sizes(self) -> tuple[int, ...]:
+        """The measured batch sizes, rising; none where the model does not say."""
+        return tuple(block.batch_size for block in self.blocks if block.batch_size is not None)
+
+    def at_batch_size(self, batch_size: int | None) -> "LatencyModel":
+        """Give the model of one batch size, exactly as measured.
+
+        Parameters
+        ----------
+        batch_size
+            Requests in a pass; None takes the only block there is.
+
+        Raises
+        ------
+        InputError
+            A batch size that was not measured (the measured ones are named), or None where there are several.
+        """
+        found = [block for block in self.blocks if block.batch_size == batch_size]
+        if found:
+            return found[0]
+        if batch_size is None and len(self.blocks) == 1:
+            return self.blocks[0]
+        measured = ", ".join(map(str, self.batch_sizes))
+        if batch_size is None:
+            raise InputError(
+                f"the latency model holds several batch sizes ({measured}) and each has its own costs; say which one "
+                "with --batch-size"
+            )
+        if not measured:
+            raise InputError(
+                f"the latency model says no batch size, so there is none to pick for --batch-size {batch_size}; leave "
+                "the option out, or fit rounds that have a column batch_size"
+            )
+        raise InputError(
+            f"the latency model has no batch size {batch_size}; measured: {measured}; record rounds at batch size "
+            f"{batch_size} and fit again, or take a measured one (nothing is interpolated)"
+        )
 
     @property
     def draft_lengths(self) -> tuple[int, ...]:
@@ -130,35 +178,20 @@ class LatencyModel:
     def from_json(cls, text: str, source: str = "latency model") -> "LatencyModel":
         """Read a model from JSON text; `source` names it in messages.
 
+        Returns
+        -------
+        LatencyModel
+            A `ModelByBatchSize` where the file holds several batch sizes.
+
         Raises
         ------
         InputError
             Every fault found: not strict JSON, another format or version, unknown or missing keys, wrong types,
             lengths, order or signs.
         """
-        tree = read_strictly(text, source)
-        _refuse_other_formats(tree, source)
-        faults = Faults()
-        check_keys(tree, f"{source}: ", ("format", "version", "verify", "draft"), ("reject_ms", "fit"), faults)
-        verify, draft = _object(tree, source, "verify", faults), _object(tree, source, "draft", faults)
-        if verify is not None:
-            check_keys(verify, f"{source}: verify.", VERIFY_KEYS, (), faults)
-            check_verify(verify, f"{source}: verify.", faults)
-        if draft is not None:
-            needed = TABLE_KEYS if draft.keys() & set(TABLE_KEYS) else LINE_KEYS
-            check_keys(draft, f"{source}: draft.", needed, (), faults)
-            check_draft(draft, f"{source}: draft.", (verify or {}).get("m"), faults)
-        check_number(tree.get("reject_ms", 0.0), f"{source}: reject_ms", faults, least=0.0)
-        _object(tree, source, "fit", faults)
-        faults.raise_if_any()
-        assert verify is not None  # or there were faults
-        assert draft is not None
-        return cls(
-            **{key: verify[key] for key in VERIFY_KEYS},
-            draft=DraftTable(tuple(draft["k"]), tuple(map(float, draft["ms"]))) if "k" in draft else DraftLine(**draft),
-            reject_ms=tree.get("reject_ms", 0.0),
-            fit=tree.get("fit"),
-        )
+        values, fit = read_blocks(text, source)
+        blocks = [cls(**(each | {"draft": _draft(each["draft"])})) for each in values]
+        return replace(blocks[0], fit=fit) if len(blocks) == 1 else ModelByBatchSize(blocks, fit)
 
     @classmethod
     def load(cls, path: str | Path) -> "LatencyModel":
@@ -183,12 +216,20 @@ class LatencyModel:
 
     def to_json(self) -> str:
         """Give the model as readable JSON; `from_json` gives the same model back."""
+        blocks = self.blocks
+        rest = [{"draft": dict(vars(block.draft)), "reject_ms": block.reject_ms} for block in blocks]
+        shared = {key: value for key, value in rest[0].items() if all(other[key] == value for other in rest)}
+        verify = [
+            ({} if block.batch_size is None else {"batch_size": block.batch_size})
+            | {key: getattr(block, key) for key in VERIFY_KEYS}
+            | {key: value for key, value in own.items() if key not in shared}
+            for block, own in zip(blocks, rest, strict=True)
+        ]
         tree: dict[str, Any] = {
             "format": FORMAT,
             "version": VERSION,
-            "verify": {key: getattr(self, key) for key in VERIFY_KEYS},
-            "draft": dict(vars(self.draft)),
-            "reject_ms": self.reject_ms,
+            "verify": verify if self.batch_sizes else verify[0],
+            **shared,
         }
         if self.fit is not None:
             tree["fit"] = self.fit
@@ -199,6 +240,66 @@ class LatencyModel:
         text = self.to_json()
         with atomic_output(path) as partial:
             partial.write_text(text, encoding="utf-8")
+
+
+class ModelByBatchSize(LatencyModel):
+    """Latency models of several batch sizes, as one file holds them.
+
+    `blocks`, `batch_sizes`, `at_batch_size`, `fit`, `to_json` and `save` work; whatever prices a round belongs to one
+    batch size, and asking for it here raises an `InputError` that names `--batch-size`.
+
+    Parameters
+    ----------
+    blocks
+        Models with rising batch sizes.
+    fit
+        How the numbers came about; its ``by_batch_size`` holds the record of each block under its batch size.
+
+    Raises
+    ------
+    InputError
+        Fewer than two blocks, or batch sizes that are missing or do not rise.
+    """
+
+    def __init__(self, blocks: Sequence[LatencyModel], fit: Mapping[str, Any] | None = None) -> None:
+        faults = Faults()
+        check_batch_sizes([block.batch_size for block in blocks], "latency model: verify", faults)
+        if len(blocks) < 2:
+            faults.add(f"latency model: {len(blocks)} batch sizes; a model by batch size holds at least two")
+        faults.raise_if_any()
+        records = (fit or {}).get("by_batch_size")
+        records = records if isinstance(records, Mapping) else {}
+        with_records = tuple(replace(block, fit=records.get(str(block.batch_size))) for block in blocks)
+        vars(self).update(_blocks=with_records, _fit=fit)
+
+    def _refuse(self) -> NoReturn:
+        """Say that a batch size must be picked first."""
+        self.at_batch_size(None)
+        raise AssertionError("several batch sizes never give one model")
+
+    _one: Any = property(_refuse)
+    m = beta0_ms = alpha_ms_per_expert = context_ms_per_token = draft = reject_ms = batch_size = _one
+    fit: Any = property(lambda self: self._fit)
+
+    @property
+    def blocks(self) -> tuple[LatencyModel, ...]:
+        """The models of the batch sizes, by rising batch size."""
+        blocks: tuple[LatencyModel, ...] = vars(self)["_blocks"]
+        return blocks
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ModelByBatchSize) and (self.blocks, self.fit) == (other.blocks, other.fit)
+
+    def __hash__(self) -> int:
+        return hash(self.batch_sizes)
+
+    def __repr__(self) -> str:
+        return f"ModelByBatchSize({self.blocks!r})"
+
+
+def _draft(values: Mapping[str, Any]) -> DraftLine | DraftTable:
+    """Make the draft times of checked JSON values."""
+    return DraftTable(tuple(values["k"]), tuple(map(float, values["ms"]))) if "k" in values else DraftLine(**values)
 
 
 def missing_m_error(model: LatencyModel, m: int, source: str = "") -> str:
@@ -212,30 +313,3 @@ def missing_m_error(model: LatencyModel, m: int, source: str = "") -> str:
         way_out = "record rounds with draft length 0 and fit again, or set --k-min 1"
     measured = ", ".join(map(str, model.m))
     return f"{where}the latency model has no m = {m} (k = {k}); measured: m = {measured}; {way_out}"
-
-
-def _object(tree: Mapping[str, Any], source: str, key: str, faults: Faults) -> dict[str, Any] | None:
-    """Give the object under `key`, None if it is missing or something else (which is a fault)."""
-    value = tree.get(key)
-    if isinstance(value, dict):
-        return value
-    if key in tree and (value is not None or key != "fit"):
-        faults.add(f"{source}: {key} is {kind_of(value)}; it is an object")
-    return None
-
-
-def _refuse_other_formats(tree: Any, source: str) -> None:
-    """Raise at once where nothing else in the file can be judged."""
-    if not isinstance(tree, dict):
-        raise InputError(
-            f"{source}: holds {kind_of(tree)}; a latency model is an object with format, version, verify and draft"
-        )
-    if tree.get("format") != FORMAT:
-        found = printable(repr(tree["format"])) if "format" in tree else "missing"
-        raise InputError(f'{source}: format is {found}; a latency model says "format": "{FORMAT}"')
-    version = tree.get("version")
-    if version != VERSION or isinstance(version, bool):
-        found = printable(repr(version)) if "version" in tree else "missing"
-        raise InputError(
-            f"{source}: version is {found}; this program reads version {VERSION}; fit the rounds again with it"
-        )

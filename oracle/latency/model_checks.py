@@ -65,6 +65,16 @@ def check_rising(values: Sequence[float], place: str, faults: Faults) -> None:
             return
 
 
+def check_batch_sizes(values: Sequence[Any], place: str, faults: Faults) -> None:
+    """Note batch sizes that are not whole numbers from 1 on, or that do not rise; `place` is the list of blocks."""
+    well = True
+    for i, value in enumerate(values):
+        well &= check_number(value, f"{place}[{i}].batch_size", faults, whole=True, least=1)
+    for i in range(1, len(values) if well else 0):
+        if values[i] <= values[i - 1]:
+            faults.add(f"{place}[{i}].batch_size is {values[i]} after {values[i - 1]}; batch sizes rise strictly")
+
+
 def check_verify(verify: Mapping[str, Any], place: str, faults: Faults) -> None:
     """Check m and the coefficients; keys that are not there are left to `check_keys`."""
     m: Any = verify.get("m")

@@ -221,6 +221,11 @@ def fit_form(moments: Moments, form: LinearForm) -> Fit:
         )
     totals = cells.by_m()
     X, y, row_m = _compressed(totals, form)
+    if len(X) < X.shape[1]:
+        raise InputError(
+            f"{form.response}: {len(form.parameters)} coefficients cannot be told apart with rounds at "
+            f"m = {', '.join(map(str, totals.ms))} only; record rounds at more m"
+        )
     Q, R = np.linalg.qr(X)
     alone = np.abs(np.diagonal(R)) <= RANK_TOLERANCE * np.linalg.norm(X, axis=0)
     if alone.any():
@@ -235,9 +240,12 @@ def fit_form(moments: Moments, form: LinearForm) -> Fit:
     residual = y - Q @ phi
     theta = np.asarray(solve_triangular(R, phi))
     whitened, mean_residual = {}, {}
-    for i, m in enumerate(totals.m.tolist()):
+    ms = totals.m.tolist()
+    # one solve for all m: with other work on the cores, every small call costs milliseconds
+    stacked = np.concatenate([np.asarray(form.matrices[m])[1:] for m in ms])
+    slopes = solve_triangular(R, stacked.T, trans="T").T.reshape(len(ms), len(form.regressors), len(R))
+    for i, m in enumerate(ms):
         row = int(np.flatnonzero(row_m == m)[0])
-        slopes = solve_triangular(R, np.asarray(form.matrices[m])[1:].T, trans="T").T
-        whitened[m] = np.vstack([Q[row] / np.sqrt(totals.n[i]), slopes])
+        whitened[m] = np.vstack([Q[row] / np.sqrt(totals.n[i]), slopes[i]])
         mean_residual[m] = float(residual[row] / np.sqrt(totals.n[i]))
     return Fit(form, cells, theta, R, whitened, mean_residual, float(residual @ residual))

@@ -61,6 +61,10 @@ def read_strictly(text: str, source: str) -> Any:
         raise InputError(
             f"{source}, line {error.lineno}, column {error.colno}: not JSON ({error.msg}); mend it there"
         ) from error
+    try:
+        json.dumps(value, ensure_ascii=False).encode("utf-8")
+    except UnicodeEncodeError:
+        faults.add(f"{source}: a text holds half of a surrogate pair (\\ud800 … \\udfff); write whole characters")
     faults.raise_if_any()
     return value
 

@@ -1,10 +1,12 @@
 """What a fit returns: plain frozen tables, no text."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, NoReturn
 
 import numpy as np
 
+from oracle.errors import InputError
 from oracle.latency.draft import DraftFit
 from oracle.latency.estimates import Estimate, Estimates
 from oracle.latency.forms import REGRESSORS, RESPONSE, VerificationForm
@@ -12,6 +14,7 @@ from oracle.latency.metrics import HeldOut
 from oracle.latency.model import LatencyModel
 from oracle.latency.moments import Integers, Moments
 from oracle.latency.regression import Fit
+from oracle.latency.reject import RejectFit
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,8 @@ class Counts:
         Rounds used by each fit.
     generations, clusters
         Generations and clusters among the decode rounds.
+    longest_context
+        Longest context among the decode rounds, tokens.
     """
 
     rows: int = 0
@@ -43,6 +48,7 @@ class Counts:
     draft_rounds: int = 0
     generations: int = 0
     clusters: int = 0
+    longest_context: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -132,6 +138,10 @@ class FitResult:
         The sufficient statistics, for diagnostics that need no second look at the rounds.
     warnings
         What a reader should know, in words.
+    reject
+        Rejection time; None without a column reject_ms.
+    batch_size
+        Requests in the passes; None without a column batch_size.
     """
 
     model: LatencyModel
@@ -144,6 +154,56 @@ class FitResult:
     verify_moments: Moments
     draft_moments: Moments
     warnings: tuple[str, ...]
+    reject: RejectFit | None = None
+    batch_size: int | None = None
+
+    @property
+    def each(self) -> "tuple[FitResult, ...]":
+        """The results of the batch sizes, by rising batch size; the result itself where there is one."""
+        return (self,)
+
+
+class FitByBatchSize(FitResult):
+    """Fits of several batch sizes: one model, the tables of each under `each`.
+
+    Only `model`, `counts`, `warnings` and `each` belong to all of them; asking for another table raises an
+    `InputError` that says so.
+
+    Parameters
+    ----------
+    model
+        What a model file holds: a block for each batch size.
+    counts
+        Where the rows of all batch sizes went; a cluster measured at two of them counts once.
+    each
+        The results by rising batch size.
+    warnings
+        What a reader should know, in words, each with its batch size.
+    """
+
+    def __init__(self, model: LatencyModel, counts: Counts, each: Sequence[FitResult], warnings: Sequence[str]) -> None:
+        vars(self).update(_model=model, _counts=counts, _each=tuple(each), _warnings=tuple(warnings))
+
+    def _refuse(self) -> NoReturn:
+        sizes = ", ".join(str(one.batch_size) for one in self.each)
+        raise InputError(
+            f"the rounds hold several batch sizes ({sizes}), and each has its own tables: take one of `each`"
+        )
+
+    _one: Any = property(_refuse)
+    joint = separate = draft = folds = fold = verify_moments = draft_moments = reject = batch_size = _one
+    model: Any = property(lambda self: self._model)
+    counts: Any = property(lambda self: self._counts)
+    warnings: Any = property(lambda self: self._warnings)
+
+    @property
+    def each(self) -> tuple[FitResult, ...]:
+        """The results of the batch sizes, by rising batch size."""
+        each: tuple[FitResult, ...] = vars(self)["_each"]
+        return each
+
+    def __repr__(self) -> str:
+        return f"FitByBatchSize({self.each!r})"
 
 
 def coefficient_table(

@@ -1,5 +1,6 @@
 """What is shown of a latency fit."""
 
+from dataclasses import replace
 from typing import Any
 
 from oracle.latency.estimates import Estimate
@@ -8,13 +9,22 @@ from oracle.tables import Table, number, show, with_interval, words
 
 
 def fit_tables(result: FitResult) -> list[Table]:
-    """Tables of a latency fit: the coefficients by m, and the draft times by k."""
+    """Tables of a latency fit, for each batch size: the coefficients by m, and the draft times by k."""
+    return [table for each in result.each for table in _of_one_batch_size(each)]
+
+
+def _of_one_batch_size(result: FitResult) -> list[Table]:
     carried = result.joint if result.model.fit is None or result.model.fit["kind"] == "joint" else result.separate
     assert carried is not None
     tables = [_coefficients(carried, result)]
     if result.separate is not None and carried is not result.separate:
         tables.append(_separate(result.separate))
-    return [*tables, _draft_times(result)] if result.draft.rows else tables
+    if result.draft.rows:
+        tables.append(_draft_times(result))
+    if result.batch_size is None:
+        return tables
+    at = f"batch size {result.batch_size}"
+    return [replace(t, name=f"{t.name}_batch_{result.batch_size}", title=f"{t.title}; {at}") for t in tables]
 
 
 def _estimate_cells(key: str, estimate: Estimate) -> dict[str, float | None]:

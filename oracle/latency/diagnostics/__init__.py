@@ -1,0 +1,1 @@
+"""Diagnostics of a latency model: the evidence for and against it, each as plain values."""

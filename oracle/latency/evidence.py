@@ -1,0 +1,190 @@
+"""The rounds behind a fit, as arrays and as moments: what every diagnostic reads.
+
+The fit itself walks over the rounds in batches and keeps moments only. Diagnostics that need single rounds (bins,
+trimming, Huber weights, percentage errors) hold their columns: about 100 bytes a round.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oracle.errors import InputError
+from oracle.latency.folds import fold_of_cluster
+from oracle.latency.forms import RESPONSE
+from oracle.latency.moments import Floats, Integers, Moments, moments_of
+from oracle.rounds import Rounds
+
+POSITIONS = "verified_positions"  # m as a regressor; the budget K differs from it by a constant
+STANDARD_FACTORS = (
+    "unique_experts",
+    POSITIONS,
+    "context_len",
+    "kv_usage",
+    "graph_bucket",
+    "max_unique_experts",
+)
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Decode rounds with a positive target_ms and finite factors.
+
+    Attributes
+    ----------
+    factors
+        Names of the candidate factors, F: those of `STANDARD_FACTORS` that were recorded and vary, then the user's.
+    columns
+        Name -> (N,) float64: the factors, `target_ms`, and where recorded `position`, `round_index`, `draft_ms`.
+    m
+        (N,) int64, verified positions.
+    cluster, clusters
+        (N,) int64 index of each round's cluster, and the G names, sorted.
+    fold, folds
+        (G,) int64 fold of each cluster, and how many folds there are (0 with one cluster).
+    category, categories
+        (N,) int64 index into the names; -1 where there is none. No names where the column is missing.
+    moments
+        Moments of (factors…, target_ms) by (cluster, m).
+    left_out
+        Name of a factor -> why it is not among `factors`, in words.
+    """
+
+    factors: tuple[str, ...]
+    columns: Mapping[str, Floats]
+    m: Integers
+    cluster: Integers
+    clusters: tuple[str, ...]
+    fold: Integers
+    folds: int
+    category: Integers
+    categories: tuple[str, ...]
+    moments: Moments
+    left_out: Mapping[str, str]
+
+    @property
+    def rounds(self) -> int:
+        """N."""
+        return len(self.m)
+
+    @property
+    def fold_of_round(self) -> Integers:
+        """(N,) fold of each round."""
+        return np.asarray(self.fold[self.cluster])
+
+
+def gather_evidence(
+    rounds: Rounds | Iterable[Rounds],
+    *,
+    folds: int = 5,
+    further: Sequence[str] = (),
+    batch_size: int | None = None,
+) -> Evidence:
+    """Gather the rounds for diagnostics.
+
+    Parameters
+    ----------
+    rounds
+        Batches of rounds, or all in one object.
+    folds
+        Folds of whole clusters; fewer where there are fewer clusters.
+    further
+        Further numeric columns to treat as candidate factors.
+    batch_size
+        Which rounds to take where several batch sizes were recorded; None where there is one.
+
+    Raises
+    ------
+    InputError
+        No usable rounds, a further column that is not there, or several batch sizes and none chosen.
+    """
+    batches = [rounds] if isinstance(rounds, Rounds) else list(rounds)
+    wanted = [name for name in STANDARD_FACTORS if name != POSITIONS]
+    wanted += [name for name in further if name not in STANDARD_FACTORS]
+    there = set.intersection(*(set(batch.table.column_names) for batch in batches)) if batches else set()
+    unknown = [name for name in further if name not in there]
+    if unknown:
+        raise InputError([f"rounds: no column {name} to use as a factor; check its name" for name in unknown])
+    kept = [name for name in (*wanted, "position", "round_index", "draft_ms", RESPONSE) if name in there]
+    parts: dict[str, list[Floats]] = {name: [] for name in kept}
+    m, cluster, category = [], [], []
+    clusters, categories = _Names(), _Names()
+    sizes: set[int] = set()
+    for batch in batches:
+        use = ~batch.is_prefill & (batch.target_ms > 0)
+        if "batch_size" in there:
+            size = batch.numeric("batch_size")
+            sizes.update(np.unique(size[use]).astype(int).tolist())
+            use &= True if batch_size is None else size == batch_size
+        for name in kept:
+            parts[name].append(batch.numeric(name)[use])
+        m.append(batch.draft_length[use] + 1)
+        cluster.append(clusters.codes(batch.cluster_names, batch.cluster_codes[use]))
+        codes = np.full(len(batch), -1) if batch.category_codes is None else batch.category_codes
+        category.append(categories.codes(batch.category_names or (), codes[use]))
+    if (batch_size is None and len(sizes) > 1) or (batch_size is not None and sizes and batch_size not in sizes):
+        asked = "several batch sizes" if batch_size is None else f"no rounds of batch size {batch_size}"
+        raise InputError(f"rounds: {asked} (recorded: {', '.join(map(str, sorted(sizes)))}); choose one of them")
+    if not sum(map(len, m)):
+        raise InputError("rounds: no verification round with a positive target_ms; check how it was timed")
+    columns = {name: np.concatenate(values) for name, values in parts.items()}
+    columns[POSITIONS] = np.concatenate(m).astype(np.float64)
+    factors, left_out = _factors(columns, wanted)
+    cluster_names, cluster_codes = clusters.ordered(np.concatenate(cluster))
+    category_names, category_codes = categories.ordered(np.concatenate(category))
+    positions = np.concatenate(m)
+    variables = (*factors, RESPONSE)
+    values = [columns[name] for name in variables]
+    moments = moments_of(variables, values, m=positions, cluster=cluster_codes, clusters=cluster_names)
+    used = min(folds, len(cluster_names)) if len(cluster_names) > 1 else 0
+    no_folds = np.zeros(len(cluster_names), dtype=np.int64)
+    return Evidence(
+        factors=factors,
+        columns=columns,
+        m=positions,
+        cluster=cluster_codes,
+        clusters=cluster_names,
+        fold=fold_of_cluster(moments.cluster_sizes(), used) if used else no_folds,
+        folds=used,
+        category=category_codes,
+        categories=category_names,
+        moments=moments,
+        left_out=left_out,
+    )
+
+
+class _Names:
+    """Names numbered as they come, over batches that number them differently."""
+
+    def __init__(self) -> None:
+        self._place: dict[str, int] = {}
+
+    def codes(self, names: Sequence[str], local: NDArray[np.integer]) -> Integers:
+        """Translate a batch's codes; -1 stays."""
+        place = [self._place.setdefault(name, len(self._place)) for name in names]
+        return np.asarray(np.array([*place, -1], dtype=np.int64)[local])
+
+    def ordered(self, codes: Integers) -> tuple[tuple[str, ...], Integers]:
+        """Number the names that occur in alphabetical order; give them and the codes."""
+        occur = set(np.unique(codes).tolist())
+        names = tuple(sorted(name for name, place in self._place.items() if place in occur))
+        to = np.full(len(self._place) + 1, -1, dtype=np.int64)
+        for i, name in enumerate(names):
+            to[self._place[name]] = i
+        return names, np.asarray(to[codes])
+
+
+def _factors(columns: Mapping[str, Floats], wanted: Sequence[str]) -> tuple[tuple[str, ...], dict[str, str]]:
+    """Which candidate factors were recorded and vary, and why the others are left out."""
+    factors, left_out = [], {}
+    for name in dict.fromkeys(["unique_experts", POSITIONS, *wanted]):
+        if name not in columns:
+            left_out[name] = "not recorded"
+        elif np.isnan(columns[name]).any():
+            left_out[name] = f"{int(np.isnan(columns[name]).sum())} rounds have no value"
+        elif columns[name].min() == columns[name].max():
+            left_out[name] = "does not vary"
+        else:
+            factors.append(name)
+    return tuple(factors), left_out
