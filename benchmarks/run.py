@@ -6,7 +6,7 @@ from typing import Literal
 
 from oracle.errors import InputError
 
-from . import bandwidth, compilation, kernels, path, routing, solving
+from . import bandwidth, compilation, fitting, kernels, path, routing, solving
 from .contests import Contest, rows_of
 from .report import BenchReport, Machine, Row
 from .solving import lanes_vectorised
@@ -14,7 +14,15 @@ from .solving import lanes_vectorised
 __all__ = ["GROUPS", "BenchReport", "Machine", "Row", "lanes_vectorised", "measure"]
 
 Size = Literal["smallest", "quick", "full"]
-GROUPS = (kernels.SURVIVAL, routing.GROUP, solving.GROUP, kernels.EVALUATION, compilation.GROUP, path.GROUP)
+GROUPS = (
+    kernels.SURVIVAL,
+    routing.GROUP,
+    solving.GROUP,
+    kernels.EVALUATION,
+    compilation.GROUP,
+    path.GROUP,
+    fitting.GROUP,
+)
 
 
 @dataclass(frozen=True)
@@ -35,6 +43,8 @@ class Scale:
         What the compile rows compile.
     path_positions, path_repeats
         Of the Parquet trace.
+    fit_rounds, fit_clusters
+        Of the rounds that the latency fit gets.
     """
 
     generations: int
@@ -45,12 +55,14 @@ class Scale:
     compiled: str
     path_positions: int
     path_repeats: int
+    fit_rounds: int
+    fit_clusters: int
 
 
 SCALES: dict[Size, Scale] = {
-    "smallest": Scale(4, 1, 3, 0.0, 0, compilation.ONE, 8_192, 1),
-    "quick": Scale(400, 8, 9, 1.5, 1 << 27, compilation.ALL, 500_000, 5),
-    "full": Scale(2_000, 20, 15, 8.0, 1 << 29, compilation.ALL, 1_000_000, 7),
+    "smallest": Scale(4, 1, 3, 0.0, 0, compilation.ONE, 8_192, 1, 2_000, 20),
+    "quick": Scale(400, 8, 9, 1.5, 1 << 27, compilation.ALL, 500_000, 5, 100_000, 300),
+    "full": Scale(2_000, 20, 15, 8.0, 1 << 29, compilation.ALL, 1_000_000, 7, 925_752, 300),
 }
 
 
@@ -61,7 +73,7 @@ def measure(
     *,
     path_positions: int | None = None,
 ) -> BenchReport:
-    """Measure the kernels, their rivals, compile time and the whole path.
+    """Measure the kernels, their rivals, compile time, the whole path and the latency fit.
 
     Parameters
     ----------
@@ -104,6 +116,8 @@ def _rows(group: str, scale: Scale, limit_gb_per_s: float, path_positions: int) 
         yield from compilation.rows(scale.compiled)
     elif group == path.GROUP:
         yield from path.rows(path_positions, scale.path_repeats, limit_gb_per_s)
+    elif group == fitting.GROUP:
+        yield from fitting.rows(fitting.Setting(scale.fit_rounds, scale.fit_clusters, scale.rounds, scale.budget_s))
     else:
         for contest in _contests(group, scale):
             yield from rows_of(contest, group, limit_gb_per_s, rounds=scale.rounds, budget_s=scale.budget_s)

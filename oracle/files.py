@@ -5,7 +5,7 @@ import hashlib
 import os
 import secrets
 import shutil
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -205,7 +205,9 @@ def _naming(path: PathLike) -> Iterator[None]:
 
 
 @contextmanager
-def atomic_folder(path: PathLike, overwrite: bool = False, *, ours: Collection[str], marker: str) -> Iterator[Path]:
+def atomic_folder(
+    path: PathLike, overwrite: bool = False, *, ours: Callable[[str], bool], marker: str
+) -> Iterator[Path]:
     """Write a folder of files so that it appears whole or not at all.
 
     Parameters
@@ -213,8 +215,8 @@ def atomic_folder(path: PathLike, overwrite: bool = False, *, ours: Collection[s
     overwrite
         Whether an earlier output may be replaced.
     ours, marker
-        Names of the files such an output holds, and the one of them that names this program. A folder with any other
-        entry, or without the marker, is never replaced: it is not an earlier output.
+        Whether such an output may hold a file of that name, and the file that names this program. A folder with any
+        other entry, or without the marker, is never replaced: it is not an earlier output.
 
     Yields
     ------
@@ -250,7 +252,7 @@ def atomic_folder(path: PathLike, overwrite: bool = False, *, ours: Collection[s
             shutil.rmtree(former, ignore_errors=True)
 
 
-def _refuse_to_replace(target: Path, path: PathLike, overwrite: bool, ours: Collection[str], marker: str) -> None:
+def _refuse_to_replace(target: Path, path: PathLike, overwrite: bool, ours: Callable[[str], bool], marker: str) -> None:
     """Raise unless `target` is absent, an empty folder, or an earlier output that may be overwritten."""
     if not target.exists():
         return
@@ -262,7 +264,7 @@ def _refuse_to_replace(target: Path, path: PathLike, overwrite: bool, ours: Coll
     if not overwrite:
         raise InputError(f"{shown(path)}: the folder exists already; choose another name, or give --overwrite")
     for entry in entries:
-        if entry.name not in ours or not entry.is_file() or entry.is_symlink():
+        if not ours(entry.name) or not entry.is_file() or entry.is_symlink():
             raise InputError(
                 f"{shown(path)}: will not be overwritten, since it holds {printable(entry.name)!r}, which is not an "
                 "output of this program; choose another folder"

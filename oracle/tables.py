@@ -124,6 +124,12 @@ def plain(value: Any) -> Any:
     return value
 
 
+def _filled(table: Table) -> list[Column]:
+    """Leave out columns without a head in which no row says anything (a reason that was not needed)."""
+    said = [column.head or any(column.show(row) != NOT_AVAILABLE for row in table.rows) for column in table.columns]
+    return [column for column, keep in zip(table.columns, said, strict=True) if keep]
+
+
 def as_json_text(tables: Sequence[Table], extra: Mapping[str, Any] | None = None) -> str:
     """Write tables as one JSON object, at full precision, with further keys before them."""
     whole = {**(extra or {}), "tables": {table.name: table.to_dict() for table in tables}}
@@ -151,11 +157,11 @@ def render(tables: Sequence[Table], form: Format = "text") -> str:
         headed = any(column.head for column in table.columns)
         style = box.MARKDOWN if form == "markdown" else box.SIMPLE_HEAD if headed else None
         grid = RichTable(box=style, padding=(0, 1, 0, 0), pad_edge=False, show_header=headed or form == "markdown")
-        for column in table.columns:
+        for column in _filled(table):
             head = column.head.replace("\n", " ") if form == "markdown" else column.head
             grid.add_column(Text(head), justify="left" if column.text else "right", no_wrap=True)
         for row in table.rows:
-            cells = [column.show(row) for column in table.columns]
+            cells = [column.show(row) for column in _filled(table)]
             grid.add_row(*(Text(cell.replace("|", "\\|") if form == "markdown" else cell) for cell in cells))
         console.print(grid)
         for note in table.notes:

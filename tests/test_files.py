@@ -159,7 +159,7 @@ OURS = frozenset({"a.parquet", "b.parquet", "said.json"})
 
 
 def folder(path, overwrite=False):
-    return atomic_folder(path, overwrite, ours=OURS, marker="said.json")
+    return atomic_folder(path, overwrite, ours=OURS.__contains__, marker="said.json")
 
 
 def test_folder_appears_whole_and_replaces_an_earlier_output(tmp_path):

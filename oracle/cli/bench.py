@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 @click.option("--full", "size", flag_value="full", help="Larger inputs; several minutes.")
 @click.option("--smallest", "size", flag_value="smallest", help="Only shows that everything runs; times mean nothing.")
 @click.option(
-    "--only", multiple=True, metavar="GROUP", help="Some only: survival, windows, solve, evaluation, compile, path."
+    "--only",
+    multiple=True,
+    metavar="GROUP",
+    help="Some only: survival, windows, solve, evaluation, compile, path, fit.",
 )
 @SHOWING
 def bench(size: str, only: tuple[str, ...], as_json: bool, as_markdown: bool) -> None:

@@ -2,19 +2,20 @@
 
 import sys
 import warnings
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from oracle.cli.options import SHOWING
-from oracle.cli.output import emit
+from oracle.cli.output import emit, steps
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from oracle.latency.tables import FitResult
+    from oracle.tables import Table
 
 
 @click.command()
@@ -34,30 +35,81 @@ if TYPE_CHECKING:
     show_default=True,
     help="Draft time: a line in k, a table of means, the better of both on held-out rounds, or free drafts.",
 )
+@click.option(
+    "--report", type=click.Path(file_okay=False, path_type=Path), help="Write all diagnostics here: a folder."
+)
+@click.option("--overwrite", is_flag=True, help="Replace an earlier report.")
+@click.option("--factor", "factors", multiple=True, metavar="COLUMN", help="A further column to try as a factor.")
 @click.option("--folds", type=click.IntRange(2), default=5, show_default=True, help="Folds for held-out errors.")
 @SHOWING
 def fit(
-    rounds: tuple[str, ...], output: str | None, kind: str, draft: str, folds: int, as_json: bool, as_markdown: bool
+    rounds: tuple[str, ...],
+    output: str | None,
+    kind: str,
+    draft: str,
+    report: Path | None,
+    overwrite: bool,
+    factors: tuple[str, ...],
+    folds: int,
+    as_json: bool,
+    as_markdown: bool,
 ) -> None:
     """Fit a latency model to recorded verification rounds.
 
     ROUNDS are Parquet files, folders or globs. Errors are clustered by the column cluster, else by generation.
+    With --report, everything that speaks for and against the fit is written as a page with figures.
     """
     from oracle.files import atomic_output, refuse_output_over_input  # noqa: PLC0415
     from oracle.summaries.fit import fit_tables  # noqa: PLC0415
 
+    if factors and report is None:
+        raise click.UsageError("--factor names columns for the report; give --report DIR too")
     with ExitStack() as stack:
         partial = None
         if output not in (None, "-"):
             refuse_output_over_input(output, rounds)
             partial = stack.enter_context(atomic_output(str(output)))
+        folder = None if report is None else stack.enter_context(_report_folder(report, overwrite, rounds))
         result = fitted(list(rounds), {"kind": kind, "draft": draft, "folds": folds})
+        provenance = (result.model.fit or {}).get("provenance")
+        tables = fit_tables(result)
+        if folder is not None:
+            tables = _reported(list(rounds), result, folder, folds, factors)
         if partial is not None:
             partial.write_text(result.model.to_json(), "utf-8")
     if output == "-":
         sys.stdout.write(result.model.to_json())
-    extra = {"provenance": (result.model.fit or {}).get("provenance")}
-    emit(fit_tables(result), as_json=as_json, as_markdown=as_markdown, extra=extra, err=output == "-")
+    extra = {"provenance": provenance}
+    emit(tables, as_json=as_json, as_markdown=as_markdown, extra=extra, err=output == "-")
+
+
+def _report_folder(report: Path, overwrite: bool, rounds: "Sequence[str | Path]") -> "AbstractContextManager[Path]":
+    """Open the folder of a report before the work begins."""
+    from oracle.files import atomic_folder, refuse_output_over_input  # noqa: PLC0415
+    from oracle.reports.latency import VALUES, is_report_name  # noqa: PLC0415
+
+    refuse_output_over_input(report, rounds)
+    return atomic_folder(report, overwrite, ours=is_report_name, marker=VALUES)
+
+
+def _reported(
+    rounds: "Sequence[str | Path]", result: "FitResult", folder: Path, folds: int, factors: tuple[str, ...]
+) -> "list[Table]":
+    """Carry out all diagnostics, write the report, give its tables."""
+    from oracle.kinds import files_of_kind  # noqa: PLC0415
+    from oracle.latency.diagnostics.diagnose import diagnose  # noqa: PLC0415
+    from oracle.latency.evidence import gather_evidence  # noqa: PLC0415
+    from oracle.reports.latency import write_report  # noqa: PLC0415
+    from oracle.rounds import RoundFiles  # noqa: PLC0415
+
+    files = RoundFiles(files_of_kind(list(rounds), "rounds"))
+    pairs = []
+    with steps("diagnostics") as step:
+        for each in result.each:
+            evidence = gather_evidence(files, folds=folds, further=factors, batch_size=each.batch_size)
+            pairs.append((each, diagnose(evidence, step)))
+        step("figures")
+        return write_report(folder, pairs, (result.model.fit or {}).get("provenance"))
 
 
 def fitted(rounds: "Sequence[str | Path]", options: dict[str, Any]) -> "FitResult":

@@ -51,6 +51,18 @@ def read_model(path: str, batch_size: int | None = None) -> "LatencyModel":
 
 
 @contextmanager
+def steps(what: str) -> Iterator[Callable[[str], None]]:
+    """Name the step under way on a terminal's stderr; stay quiet in a pipe."""
+    if not sys.stderr.isatty():
+        yield lambda step: None
+        return
+    from rich.console import Console  # noqa: PLC0415
+
+    with Console(stderr=True).status(what) as status:
+        yield lambda step: status.update(f"{what}: {step} …")
+
+
+@contextmanager
 def progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
     """Show a bar on a terminal's stderr; stay quiet in a pipe.
 

@@ -49,7 +49,7 @@ def run(
         tables, origin = _everything(folder, rounds, model, None, options)
     else:
         refuse_output_over_input(output, [folder, *(path for path in (rounds, model) if path not in (None, "-"))])
-        with atomic_folder(output, overwrite, ours=OUTPUTS, marker="tables.json") as partial:
+        with atomic_folder(output, overwrite, ours=OUTPUTS.__contains__, marker="tables.json") as partial:
             tables, origin = _everything(folder, rounds, model, partial, options)
             _write_tables(partial, tables, origin)
     emit(tables, as_json=as_json, as_markdown=as_markdown, extra={"provenance": origin})

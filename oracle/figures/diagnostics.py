@@ -28,7 +28,7 @@ def _sideways(axes: "Axes", names: Sequence[str], bars: Sequence[Bar], title: st
                 axes.plot([low, high], [i, i], color=BLUE)
             axes.plot(value, i, "o", color=BLUE)
     axes.set_yticks(range(len(names)), names)
-    axes.set_ylim(len(names) - 0.5, -0.5)
+    axes.set_ylim(max(len(names), 1) - 0.5, -0.5)
     axes.set_title(title)
 
 
@@ -68,15 +68,20 @@ def specifications(ladder: Ladder, forms: Sequence[BudgetForm], path: Path) -> P
             form = next((f for f in forms if f.name == name), None)
             if form is not None:
                 points = [(k, e) for k, e in form.left_out_k_percent.items() if e is not None]
-                axes[1].plot(
-                    *zip(*points, strict=True), mark + "-", color=color, label=f"smooth in {name}, that K left out"
-                )
+                _line(axes[1], points, mark + "-", color, f"smooth in {name}, that K left out")
         within = next((f for f in forms if f.name == "categorical"), None)
         if within is not None:
             points = [(k, e.mean) for k, e in within.mape_by_k.items() if e.mean is not None]
-            axes[1].plot(*zip(*points, strict=True), "^--", color=GREY, label="categorical, that K known")
+            _line(axes[1], points, "^--", GREY, "categorical, that K known")
         axes[1].set_title("MAPE at each K, %")
         axes[1].set_xlabel("draft length, K")
         axes[1].set_ylim(bottom=0)
-        axes[1].legend()
+        if axes[1].lines:
+            axes[1].legend()
         return save(figure, path)
+
+
+def _line(axes: "Axes", points: Sequence[tuple[float, float]], form: str, color: str, label: str) -> None:
+    """Draw a line through points; nothing without points (`plot` would take the format for a value)."""
+    if points:
+        axes.plot(*zip(*points, strict=True), form, color=color, label=label)

@@ -18,6 +18,7 @@ MARKS = ("o", "s", "^", "D", "v", "P")
 
 _STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",  # text stays text: searchable, and in the reader's own font
+    "text.parse_math": False,  # a name from a file may hold a dollar sign
     "svg.hashsalt": "draft-oracle",  # the same figure gives the same bytes
     "font.family": "sans-serif",
     "font.size": 9,

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,8 +23,8 @@ Named = tuple[str, Shift | None]
 
 
 def label(name: str) -> str:
-    """Make a name from a file fit for a figure: short, without control characters, `$` not read as mathematics."""
-    return printable(name, LONGEST).replace("$", r"\$")
+    """Make a name from a file fit for a figure: short, without control characters."""
+    return printable(name, LONGEST)
 
 
 def regimes_by_m(searches: Sequence[Regimes], table: CoefficientTable, path: Path) -> Path:
@@ -68,7 +68,7 @@ def _alpha_with_levels(ax: "Axes", found: Regimes, table: CoefficientTable) -> N
     with_bars(ax, [m for m, _, _ in each], bars, color=BLUE, label="alpha at m")
     borrowed = [(m, e.value) for m, e, own in each if not own]
     if borrowed:
-        hollow = {"color": "white", "markeredgecolor": BLUE, "linestyle": "none"}
+        hollow: dict[str, Any] = {"color": "white", "markeredgecolor": BLUE, "linestyle": "none"}
         ax.plot(*zip(*borrowed, strict=True), marker="o", zorder=5, label="borrowed alpha", **hollow)
     form = "beta0 linear in m" if found.levels == "line" else "beta0 free at every m"
     count = len(found.regimes)
@@ -82,7 +82,9 @@ def _boundary_shares(ax: "Axes", found: Regimes) -> None:
     for boundary in found.boundaries:
         share = 100 * (boundary.share_of_resamples or 0.0)
         at = (boundary.before + boundary.after) / 2
-        style = {"color": ORANGE} if boundary.chosen else {"facecolor": "white", "edgecolor": GREY, "hatch": "////"}
+        style: dict[str, Any] = (
+            {"color": ORANGE} if boundary.chosen else {"facecolor": "white", "edgecolor": GREY, "hatch": "////"}
+        )
         if share > 0:
             name = "boundary chosen" if boundary.chosen else "boundary not chosen"
             ax.bar(at, share, width=0.5, linewidth=0.8, label=name, **style)
@@ -95,7 +97,7 @@ def _boundary_shares(ax: "Axes", found: Regimes) -> None:
     if found.number is None:
         ax.set_title("no search: too few folds")
     elif found.number == 1:
-        ax.set_title("one regime has no boundary")
+        ax.set_title("no boundary")
     else:
         ax.set_title(f"boundaries of the best {found.number} regimes")
 

@@ -78,7 +78,7 @@ class Fit:
         scores = np.zeros((len(self.moments.clusters), len(self.theta)))
         for m, white in self.whitened.items():
             at = self.moments.m == m
-            np.add.at(scores, self.moments.cluster[at], self._locals[0][at] @ white)
+            scores[self.moments.cluster[at]] += self._locals[0][at] @ white  # one cell for each cluster at an m
         return scores
 
     def _leverage(self, clusters: Integers) -> Floats:
@@ -88,7 +88,7 @@ class Fit:
         leverage = np.zeros((len(clusters), len(self.theta), len(self.theta)))
         for m, white in self.whitened.items():
             at = np.flatnonzero((self.moments.m == m) & (place[self.moments.cluster] >= 0))
-            np.add.at(leverage, place[self.moments.cluster[at]], white.T @ self._locals[1][at] @ white)
+            leverage[place[self.moments.cluster[at]]] += white.T @ self._locals[1][at] @ white
         return leverage
 
     def _unwhiten(self, phi: Floats) -> Floats:

@@ -10,21 +10,24 @@ from oracle.tables import Table, number, show, with_interval, words
 
 def fit_tables(result: FitResult) -> list[Table]:
     """Tables of a latency fit, for each batch size: the coefficients by m, and the draft times by k."""
-    return [table for each in result.each for table in _of_one_batch_size(each)]
+    return [of_batch_size(table, each.batch_size) for each in result.each for table in tables_at_one_batch_size(each)]
 
 
-def _of_one_batch_size(result: FitResult) -> list[Table]:
+def of_batch_size(table: Table, size: int | None) -> Table:
+    """Name the batch size a table is of; as it is where there is none."""
+    if size is None:
+        return table
+    return replace(table, name=f"{table.name}_batch_{size}", title=f"{table.title}; batch size {size}")
+
+
+def tables_at_one_batch_size(result: FitResult) -> list[Table]:
+    """Tables of a fit to rounds of one batch size."""
     carried = result.joint if result.model.fit is None or result.model.fit["kind"] == "joint" else result.separate
     assert carried is not None
     tables = [_coefficients(carried, result)]
     if result.separate is not None and carried is not result.separate:
         tables.append(_separate(result.separate))
-    if result.draft.rows:
-        tables.append(_draft_times(result))
-    if result.batch_size is None:
-        return tables
-    at = f"batch size {result.batch_size}"
-    return [replace(t, name=f"{t.name}_batch_{result.batch_size}", title=f"{t.title}; {at}") for t in tables]
+    return [*tables, _draft_times(result)] if result.draft.rows else tables
 
 
 def _estimate_cells(key: str, estimate: Estimate) -> dict[str, float | None]:

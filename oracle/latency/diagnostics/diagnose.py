@@ -2,9 +2,11 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TypeVar
 
 from oracle.errors import InputError
+from oracle.latency.diagnostics.column_comparison import ColumnComparison, compare_columns
 from oracle.latency.diagnostics.factors import (
     FactorRelations,
     FactorStrength,
@@ -26,6 +28,7 @@ from oracle.latency.diagnostics.weak_spot import WeakSpot
 from oracle.latency.diagnostics.weak_spots import weak_spots
 from oracle.latency.evidence import Evidence
 
+EXPERTS = "unique_experts"
 _Result = TypeVar("_Result")
 
 
@@ -51,6 +54,8 @@ class Diagnosis:
         Bootstrap, Huber, trimming, halves, leave-outs: at one m, and of the joint fit.
     residuals
         Bins, heteroscedasticity, tails, drift, draft times.
+    columns
+        Every other recorded `unique_experts…` against the one that was fitted.
     weak_spots
         What to distrust, most severe first.
     untested
@@ -71,6 +76,7 @@ class Diagnosis:
     robust_at_one_m: Robustness | None
     robust_joint: Robustness | None
     residuals: Residuals | None
+    columns: tuple[ColumnComparison, ...]
     weak_spots: tuple[WeakSpot, ...] | None
     untested: dict[str, str] = field(default_factory=dict)
 
@@ -121,6 +127,12 @@ def diagnose(evidence: Evidence, on_step: Callable[[str], None] = lambda step: N
         robust_at_one_m=None if robust is None else robust[0],
         robust_joint=None if robust is None else robust[1],
         residuals=residuals,
+        columns=tuple(
+            compared
+            for name in evidence.factors
+            if name.startswith(EXPERTS) and name != EXPERTS
+            if (compared := attempt(name, partial(compare_columns, evidence, EXPERTS, name))) is not None
+        ),
         weak_spots=attempt(
             "weak spots",
             lambda: weak_spots(

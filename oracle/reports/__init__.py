@@ -1,0 +1,1 @@
+"""Reports: tables and figures gathered into files that people keep and send."""

@@ -1,0 +1,192 @@
+"""The report of a latency fit: one Markdown page, the tables as JSON, the figures as SVG."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+from oracle.figures import diagnostics as factor_figures
+from oracle.figures import evidence as evidence_figures
+from oracle.figures import latency as fit_figures
+from oracle.figures.residuals import residuals_in_bins
+from oracle.latency.diagnostics.diagnose import Diagnosis
+from oracle.latency.tables import FitResult
+from oracle.summaries import diagnostics as factor_tables
+from oracle.summaries import evidence as evidence_tables
+from oracle.summaries.fit import of_batch_size, tables_at_one_batch_size
+from oracle.summaries.regimes import regime_tables, transfer_tables
+from oracle.summaries.residuals import residual_tables
+from oracle.tables import Table, as_json_text, render, words
+
+PAGE, VALUES = "report.md", "report.json"
+FIGURES = (
+    "time-by-experts",
+    "coefficients",
+    "draft-times",
+    "factors",
+    "standardised",
+    "specifications",
+    "regimes",
+    "robustness",
+    "residuals",
+    "columns",
+)
+Figure = tuple[str, str]  # file name, caption
+_Result = TypeVar("_Result")
+
+
+def report_tables(result: FitResult, diagnosis: Diagnosis) -> list[Table]:
+    """All tables of a fit at one batch size, the verdicts first; a diagnostic that was not possible has none."""
+    d = diagnosis
+
+    def one(make: Callable[[_Result], Table], of: _Result | None) -> list[Table]:
+        return [] if of is None else [make(of)]
+
+    def several(make: Callable[[_Result], list[Table]], of: _Result | None) -> list[Table]:
+        return [] if of is None else make(of)
+
+    robust = None if d.robust_at_one_m is None or d.robust_joint is None else (d.robust_at_one_m, d.robust_joint)
+    return [
+        *one(evidence_tables.weak_spot_table, d.weak_spots),
+        *one(factor_tables.hypothesis_table, d.hypotheses),
+        *tables_at_one_batch_size(result),
+        *one(factor_tables.factor_table, d.factors),
+        *one(factor_tables.standardised_table, d.standardised),
+        *one(factor_tables.relation_table, d.relations),
+        *one(factor_tables.ladder_table, d.ladder),
+        *one(factor_tables.pooled_table, d.pooled),
+        *one(factor_tables.budget_table, d.budget_forms),
+        *several(regime_tables, d.levels),
+        *several(regime_tables, d.regimes),
+        *several(transfer_tables, d.transfer),
+        *several(lambda pair: evidence_tables.robustness_tables(*pair), robust),
+        *several(residual_tables, d.residuals),
+        *(table for compared in d.columns for table in evidence_tables.column_tables(compared)),
+        *several(_untested, d.untested or None),
+    ]
+
+
+def _untested(reasons: Mapping[str, str]) -> list[Table]:
+    rows = [{"diagnostic": name, "why": why} for name, why in reasons.items()]
+    columns = (words("diagnostic", "diagnostic"), words("why not", "why", most=400))
+    return [Table("untested", "What could not be tested on these rounds", columns, rows)]
+
+
+def write_figures(result: FitResult, diagnosis: Diagnosis, folder: Path, suffix: str = "") -> Iterator[Figure]:
+    """Draw every figure that there is something to show of; `suffix` tells batch sizes apart."""
+    d, joint = diagnosis, result.joint
+    n = f"{result.counts.verify_rounds:,} rounds, {result.counts.clusters:,} clusters"
+
+    def drawn(name: str, caption: str, draw: Callable[[Path], Path]) -> Figure:
+        return draw(folder / f"{name}{suffix}.svg").name, caption
+
+    yield drawn(
+        "time-by-experts",
+        "Verification time against unique experts, a sample of the rounds at each m; line: the joint fit at the mean "
+        f"context of that m ({n}).",
+        lambda path: fit_figures.time_by_experts(d.evidence, joint, path),
+    )
+    yield drawn(
+        "coefficients",
+        "Coefficients by verified positions, joint fit and a fit for each m by itself; bars: 95 % CR3 intervals "
+        f"({n}). Hollow: alpha is borrowed.",
+        lambda path: fit_figures.coefficients_by_m(result, path),
+    )
+    if result.draft.rows:
+        yield drawn(
+            "draft-times",
+            "Draft time by draft length: means with 95 % CR3 intervals and the straight line; right: what one more "
+            "step takes.",
+            lambda path: fit_figures.draft_by_length(result, path),
+        )
+    yield from _factor_figures(d, drawn)
+    searches = [search for search in (d.levels, d.regimes) if search is not None]
+    if searches:
+        yield drawn(
+            "regimes",
+            "Alpha by m with the levels of the regimes found, and the share of bootstrap resamples that find each "
+            "boundary; bars: 95 % CR3 intervals.",
+            lambda path: evidence_figures.regimes_by_m(searches, joint, path),
+        )
+    one_m, all_m, residuals = d.robust_at_one_m, d.robust_joint, d.residuals
+    if one_m is not None and all_m is not None:
+        yield drawn(
+            "robustness",
+            "Alpha at one m and c under each check; first row: the full fit with its 95 % CR3 interval.",
+            lambda path: evidence_figures.robustness_checks(one_m, all_m, path),
+        )
+    if residuals is not None:
+        yield drawn(
+            "residuals",
+            "Mean residuals in bins of equal size; bars: 95 % intervals, clustered.",
+            lambda path: residuals_in_bins(residuals, path),
+        )
+
+    for i, compared in enumerate(d.columns, 1):
+        yield drawn(
+            f"columns-{i}",
+            f"Alpha by m fitted on {compared.a} and on {compared.b}; bars: 95 % CR3 intervals.",
+            partial(evidence_figures.columns_by_m, compared),
+        )
+
+
+def _factor_figures(d: Diagnosis, drawn: Callable[[str, str, Callable[[Path], Path]], Figure]) -> Iterator[Figure]:
+    factors, standardised, ladder, forms = d.factors, d.standardised, d.ladder, d.budget_forms
+    if factors is not None:
+        yield drawn(
+            "factors",
+            "Candidate factors, held out: alone, and what they save on top of U; bars: 95 % t intervals over folds.",
+            lambda path: factor_figures.factor_strengths(factors, path),
+        )
+    if standardised is not None:
+        yield drawn(
+            "standardised",
+            "Standardised coefficients of U and L within each K; bars: 95 % CR3 intervals.",
+            lambda path: factor_figures.standardised(standardised, path),
+        )
+    if ladder is not None and forms is not None:
+        yield drawn(
+            "specifications",
+            "Left: held-out error along the ladder of specifications, 95 % t intervals over the folds. Right: error "
+            "at each K, known to the model or left out of it.",
+            lambda path: factor_figures.specifications(ladder, forms, path),
+        )
+
+
+def write_report(
+    folder: Path, pairs: "list[tuple[FitResult, Diagnosis]]", provenance: Mapping[str, Any] | None
+) -> list[Table]:
+    """Write the report of every batch size into a folder; give all tables.
+
+    Parameters
+    ----------
+    folder
+        An empty folder.
+    pairs
+        The fit and the diagnosis of each batch size.
+    provenance
+        Kept in `report.json`.
+    """
+    page = ["# Latency model: the fit and the evidence for and against it\n"]
+    every: list[Table] = []
+    for result, diagnosis in pairs:
+        size = result.batch_size
+        suffix = "" if size is None else f"-batch-{size}"
+        if size is not None:
+            page.append(f"# Batch size {size}\n")
+        tables = [of_batch_size(table, size) for table in report_tables(result, diagnosis)]
+        page.append(render(tables, "markdown"))
+        page.extend(
+            f"![{caption}]({name})\n\n{caption}\n" for name, caption in write_figures(result, diagnosis, folder, suffix)
+        )
+        every += tables
+    (folder / PAGE).write_text("\n".join(page), "utf-8")
+    (folder / VALUES).write_text(as_json_text(every, {"provenance": provenance}), "utf-8")
+    return every
+
+
+def is_report_name(name: str) -> bool:
+    """Whether a report may hold a file of that name: what an earlier one is recognised by."""
+    figure = re.fullmatch(r"([a-z-]+?)(-\d+)?(-batch-\d+)?\.svg", name)
+    return name in (PAGE, VALUES) or (figure is not None and figure[1] in FIGURES)
