@@ -108,7 +108,7 @@ def blas_threads() -> str:
 def _diagnostics(evidence: Evidence) -> dict[str, Callable[[], object]]:
     """All diagnostics as a report calls them: the last one takes over what two others found."""
     robust, residuals = robustness(evidence)[1], residual_diagnostics(evidence)
-    boundaries = [regime[0] for regime in REGIMES[1:]]
+    boundaries = find_regimes(evidence, levels="free").boundaries
     return {
         "factor_strengths": partial(factor_strengths, evidence),
         "factor_relations": partial(factor_relations, evidence),

@@ -15,7 +15,7 @@ from oracle.costs import LengthCosts
 from oracle.policies import PolicySet
 from oracle.problem import Problem
 from oracle.resampling import Interval, bootstrap, cluster_sums
-from oracle.solver import visits
+from oracle.solver import segment_sums, visits
 
 MEASURES = (
     "rounds",
@@ -46,8 +46,9 @@ class PolicyTotals:
     tokens : (G,) float64
         Tokens emitted by decode rounds: N of each generation.
     sums : (G, P, len(MEASURES)) float64
-        rounds; draft tokens; draft tokens accepted and emitted; unique experts per layer summed over rounds;
-        rounds that reach past the end of the text; milliseconds of beta0, experts, context, draft, rejection.
+        rounds; draft tokens, those looked at and left out included; draft tokens accepted and emitted; unique
+        experts per layer summed over rounds; rounds that reach past the end of the text; milliseconds of beta0,
+        experts, context, draft, rejection.
     """
 
     policies: tuple[str, ...]
@@ -102,7 +103,30 @@ def total(
     sums[:, :, 7] = context @ costs.context_ms
     sums[:, :, 8] = rounds @ costs.draft_ms
     sums[:, :, 9] = rounds @ costs.reject_ms
+    if policies.drafted is not None:
+        for measure, discarded in zip((1, 8), _discarded(policies, visit, problem, costs), strict=True):
+            sums[:, :, measure] += discarded
     return PolicyTotals(policies.names, generation, cluster, tokens, sums)
+
+
+def _discarded(
+    policies: PolicySet, visit: NDArray[np.float64], problem: Problem, costs: LengthCosts
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Draft tokens that were looked at and not verified, and what their steps took; (G, P), tokens and milliseconds.
+
+    A step to a length that the latency model lacks is priced between the measured lengths around it; a step that
+    the model makes cheaper than none is free.
+    """
+    assert policies.drafted is not None
+    known = np.array(sorted({0, *costs.lengths}))
+    steps = np.interp(np.arange(problem.k_max + 1), known, costs.draft_ms[known])
+    tokens, ms = np.zeros((2, problem.generations, len(policies.names)))
+    for p in range(len(policies.names)):  # column by column: most policies leave nothing out
+        k, drafted = policies.draft_length[:, p], policies.drafted[:, p]
+        if (k != drafted).any():
+            tokens[:, p] = segment_sums(visit[:, p] * (drafted - k), problem.offsets)
+            ms[:, p] = segment_sums(visit[:, p] * np.maximum(steps[drafted] - steps[k], 0.0), problem.offsets)
+    return tokens, ms
 
 
 def join(parts: Sequence[PolicyTotals]) -> PolicyTotals:

@@ -3,17 +3,31 @@
 import io
 import json
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from oracle.errors import printable
-from oracle.resampling import DRAWS, Interval
+from oracle.resampling import DRAWS
 
 Format = Literal["text", "markdown"]
 Row = Mapping[str, Any]
 NOT_AVAILABLE = "–"
+MARGIN = 40  # characters: a wider column of a Markdown table is not filled up with spaces
 _WIDEST = 4000  # columns: a number is never cut; a terminal that is narrower wraps the line
+
+
+class Ends(Protocol):
+    """Whatever has the ends of an interval."""
+
+    @property
+    def low(self) -> float | None:
+        """Lower end; None where there is none."""
+
+    @property
+    def high(self) -> float | None:
+        """Upper end."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +100,7 @@ def with_interval(head: str, key: str, spec: str = ".3f", scale: float = 1.0) ->
     return Column(head, cell)
 
 
-def interval_cells(key: str, value: float | None, interval: Interval | None) -> dict[str, float | None]:
+def interval_cells(key: str, value: float | None, interval: Ends | None) -> dict[str, float | None]:
     """Give the three cells of a value with its interval."""
     return {
         key: value,
@@ -103,12 +117,13 @@ def resampled(clusters: int) -> str:
 
 
 def show(value: Any, spec: str = ".3f", scale: float = 1.0) -> str:
-    """Write one number; a dash where there is none."""
+    """Write one number; a dash where there is none; what rounds to nothing has no minus."""
     if value is None or (isinstance(value, float) and not math.isfinite(value)):
         return NOT_AVAILABLE
     if isinstance(value, int) and scale == 1:
         return f"{value:,}"
-    return format(value * scale, spec)
+    text = format(value * scale, spec)
+    return format(0.0, spec) if text.startswith("-") and not re.search("[1-9]", text.split("e")[0]) else text
 
 
 def plain(value: Any) -> Any:
@@ -142,8 +157,37 @@ def render(tables: Sequence[Table], form: Format = "text") -> str:
     Parameters
     ----------
     form
-        `text` for a terminal or a pipe, `markdown` for a page.
+        `text` for a terminal or a pipe, `markdown` for a page; there, names from files never become markup.
     """
+    written = "\n".join(_markdown(table) for table in tables) if form == "markdown" else _text(tables)
+    return "\n".join(line.rstrip() for line in written.rstrip().split("\n")) + "\n"
+
+
+def escaped(text: str) -> str:
+    r"""Write text so that Markdown shows it as it is: no markup, HTML or links.
+
+    Signs that mean nothing where they stand stay as they are (``unique_experts``, ``k*,``, ``3 [2; 4]``).
+
+    Examples
+    --------
+    >>> escaped("<b>a|b</b> [x](y) unique_experts 3 [2; 4]")
+    '&lt;b&gt;a\\|b&lt;/b&gt; [x\\](y) unique_experts 3 [2; 4]'
+    """
+    text = re.sub(r"\\(?=[!-/:-@\[-`{-~]|$)", r"\\\\", text)
+    text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    text = re.sub(r"([`|]|~(?=\S))", r"\\\1", text)
+    text = re.sub(r"](?=[(\[:])", r"\\]", text)
+    text = re.sub(r"\*(?<!\w\*)|\*(?=\w)", r"\\*", text)  # `a*` at the end of a word opens nothing
+    text = re.sub(r"_(?<![^\W_]_)|_(?![^\W_])", r"\\_", text)  # inside a word it means nothing
+    return re.sub(r"\b(https?|ftp|www)(?=://|\.)(.)", r"\1\\\2", text)
+
+
+def _clean(text: str, most: int = 4000) -> str:
+    """Escape control characters; line breaks stay."""
+    return "\n".join(printable(line, most) for line in text.split("\n"))
+
+
+def _text(tables: Sequence[Table]) -> str:
     from rich import box  # noqa: PLC0415  # rich takes a while to import
     from rich.console import Console  # noqa: PLC0415
     from rich.table import Table as RichTable  # noqa: PLC0415
@@ -152,19 +196,37 @@ def render(tables: Sequence[Table], form: Format = "text") -> str:
     out = io.StringIO()
     console = Console(file=out, width=_WIDEST, color_system=None, highlight=False, markup=False, emoji=False)
     for table in tables:
-        heading = f"## {table.title}\n" if form == "markdown" else table.title
-        console.print(Text(heading), soft_wrap=True)
+        console.print(Text(_clean(table.title)), soft_wrap=True)
         headed = any(column.head for column in table.columns)
-        style = box.MARKDOWN if form == "markdown" else box.SIMPLE_HEAD if headed else None
-        grid = RichTable(box=style, padding=(0, 1, 0, 0), pad_edge=False, show_header=headed or form == "markdown")
-        for column in _filled(table):
-            head = column.head.replace("\n", " ") if form == "markdown" else column.head
-            grid.add_column(Text(head), justify="left" if column.text else "right", no_wrap=True)
+        box_style = box.SIMPLE_HEAD if headed else None
+        grid = RichTable(box=box_style, padding=(0, 1, 0, 0), pad_edge=False, show_header=headed)
+        columns = _filled(table)
+        for column in columns:
+            grid.add_column(Text(_clean(column.head, 80)), justify="left" if column.text else "right", no_wrap=True)
         for row in table.rows:
-            cells = [column.show(row) for column in _filled(table)]
-            grid.add_row(*(Text(cell.replace("|", "\\|") if form == "markdown" else cell) for cell in cells))
+            grid.add_row(*(Text(column.show(row)) for column in columns))
         console.print(grid)
         for note in table.notes:
-            console.print(Text(("- " if form == "markdown" else "  ") + note), soft_wrap=True)
+            console.print(Text("  " + _clean(note)), soft_wrap=True)
         console.print()
-    return "\n".join(line.rstrip() for line in out.getvalue().rstrip().split("\n")) + "\n"
+    return out.getvalue()
+
+
+def _markdown(table: Table) -> str:
+    from rich.cells import cell_len  # noqa: PLC0415  # rich takes a while to import
+
+    columns = _filled(table)
+    lines = [[escaped(_clean(column.head, 80).replace("\n", " ").strip()) for column in columns]]
+    lines += [[escaped(column.show(row).replace("\n", " ")) for column in columns] for row in table.rows]
+    widths = [max(3, *(cell_len(line[i]) for line in lines)) for i in range(len(columns))]
+
+    def filled(i: int, cell: str) -> str:
+        space = " " * (widths[i] - cell_len(cell)) if widths[i] <= MARGIN else ""
+        return cell + space if columns[i].text else space + cell
+
+    rows = ["| " + " | ".join(filled(i, cell) for i, cell in enumerate(line)) + " |" for line in lines]
+    rules = ["-" * min(width, MARGIN) for width in widths]
+    rules = [rule if column.text else rule[:-1] + ":" for rule, column in zip(rules, columns, strict=True)]
+    rows.insert(1, "| " + " | ".join(rules) + " |")
+    notes = [f"- {escaped(_clean(note))}" for note in table.notes]
+    return "\n".join([f"## {escaped(_clean(table.title))}", "", *rows, "", *notes, *([""] if notes else [])])

@@ -348,7 +348,18 @@ def test_closed_pipe_is_no_error() -> None:
 def test_help_lists_commands_in_the_order_of_the_work() -> None:
     page = succeeded("--help")
     commands = [line.split()[0] for line in page.split("Commands:\n")[1].splitlines()]
-    assert commands == ["validate", "plan-sweep", "fit", "solve", "score", "ablate", "run", "bench"]
+    assert commands == [
+        "validate",
+        "plan-sweep",
+        "fit",
+        "solve",
+        "score",
+        "ablate",
+        "policies",
+        "recommend",
+        "run",
+        "bench",
+    ]
 
 
 @pytest.mark.parametrize("module", ["numba", "pyarrow", "pandas", "scipy", "rich"])

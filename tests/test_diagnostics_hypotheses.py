@@ -14,6 +14,7 @@ from oracle.latency.diagnostics.constant_increment import constant_increment
 from oracle.latency.diagnostics.growing_association import growing_association, standardised_under
 from oracle.latency.diagnostics.hypotheses import judge_hypotheses
 from oracle.latency.diagnostics.routing_signal import routing_predicts_best
+from oracle.latency.diagnostics.verdicts import percent
 
 SIMULATED = drawn(rounds_per_k=400, questions=39)
 REGIMES = ((2, 3, 4), range(5, 12))
@@ -154,7 +155,7 @@ def test_h2_holds_inside_the_regimes_of_the_source_and_not_across_them(source):
 def test_h2_is_not_supported_by_too_few_rounds_to_know():
     found = constant_increment(evidence_of(drawn(rounds_per_k=40, questions=39)), [(2, 3, 4)])
     assert found.verdict == "not supported by these data"
-    assert "is not known to lie within 10% of that" in found.sentence
+    assert "is not known to lie within 10 % of that" in found.sentence
     assert "no difference between the m is shown either (p = " in found.sentence
 
 
@@ -162,7 +163,7 @@ def test_h2_on_real_kernels():
     eager = constant_increment(evidence_of(recorded()))
     assert eager.verdict == "not supported by these data"
     assert eager.regimes[0].untested == {1: "unique experts do not vary"}
-    assert "alpha at m = 2, 3, 4 is not known to lie within 10% of that" in eager.sentence
+    assert "alpha at m = 2, 3, 4 is not known to lie within 10 % of that" in eager.sentence
     assert constant_increment(evidence_of(recorded()), [range(5, 12)]).verdict == "supported"
     control = constant_increment(evidence_of(recorded("rounds-batched_mm")))
     assert control.verdict == "not supported by these data"
@@ -196,6 +197,7 @@ def test_h2_that_cannot_be_tested_says_why(source):
         "In m = 5 fewer than two m have an alpha of their own, so H2 cannot be tested there."
     )
     assert one.verdict == one.regimes[1].verdict
+    assert one.sentence.endswith(" The verdict rests on one run of m alone: the rest cannot be tested.")
     few = constant_increment(evidence_of(SIMULATED[SIMULATED["cluster"] < "q004"]))
     assert few.verdict == "cannot be tested"
     assert few.sentence == ("In m = 2 to 11 there are too few clusters for 10 alphas, so H2 cannot be tested there.")
@@ -289,7 +291,24 @@ def test_h3_that_cannot_be_tested_says_why():
     thin = growing_association(evidence_of(lone))
     assert thin.verdict == "cannot be tested"
     assert thin.sentence.endswith("of 999 resamples of clusters do not identify every coefficient.")
-    assert growing_association(evidence_of(SIMULATED.assign(unique_experts=0.0))).verdict == "cannot be tested"
+    dense = growing_association(evidence_of(SIMULATED.assign(unique_experts=0.0)))
+    assert dense.sentence == "H3 cannot be tested: unique_experts does not vary."
+    alike = growing_association(evidence_of(SIMULATED.assign(context_len=700)))
+    assert (alike.verdict, alike.sentence) == (
+        "cannot be tested",
+        "H3 cannot be tested: context_len does not vary.",
+    )
+    one = growing_association(evidence_of(SIMULATED[SIMULATED["draft_length"] == 3]))
+    assert one.sentence == "H3 cannot be tested: both coefficients are identified at 1 budget; a trend needs 3."
+
+
+def test_shares_are_written_with_a_space_and_no_minus_before_nothing():
+    assert [percent(0.1), percent(-0.004), percent(-0.004, "+"), percent(-0.12, "+")] == [
+        "10 %",
+        "0 %",
+        "+0 %",
+        "-12 %",
+    ]
 
 
 def test_all_three_together(source):

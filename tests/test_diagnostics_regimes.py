@@ -195,7 +195,8 @@ def test_real_rounds_have_no_jump_of_alpha(name):
     assert not any(boundary.jump for boundary in line.boundaries)
     if name == "rounds-batched_mm":
         assert (
-            "alpha jumps at none of these boundaries: they follow bends of beta0, not the cost of an expert"
+            "alpha jumps at none of these boundaries (a jump: the larger alpha is at least 1.25 times the smaller, and "
+            "the interval of the change leaves out 0); they follow bends of beta0, not the cost of an expert"
             in line.said
         )
     else:
@@ -242,3 +243,37 @@ def test_a_dense_target_is_refused():
     constant = small((1, 2)).assign(unique_experts=lambda frame: 8.0 + frame["draft_length"])
     with pytest.raises(InputError, match="regimes: no m has rounds enough and unique experts that vary"):
         find_regimes(evidence_of(constant))
+
+
+def test_small_steps_of_alpha_do_not_follow_bends_of_a_free_beta0():
+    frame = simulated(rounds_per_k=600, questions=40, ks=(4, 5, 6, 7), noise_ms=0.05)
+    frame["target_ms"] += 0.03 * frame["unique_experts"] * (frame["draft_length"] > 5)
+    free = find_regimes(evidence_of(frame), levels="free", draws=49)
+    assert free.partition == ((5, 6), (7, 8))
+    assert (
+        "alpha jumps at none of these boundaries (a jump: the larger alpha is at least 1.25 times the smaller, and the "
+        "interval of the change leaves out 0)" in free.said
+    )
+
+
+@pytest.mark.parametrize("levels", ["line", "free"])
+def test_rounds_without_noise_have_one_regime(levels):
+    frame = simulated(rounds_per_k=200, questions=40, ks=(1, 2, 3, 4, 5, 6))
+    frame["target_ms"] = 5 + 0.3 * frame["draft_length"] + 0.2 * frame["unique_experts"] + 1e-3 * frame["context_len"]
+    result = find_regimes(evidence_of(frame), levels=levels, draws=49)
+    assert result.partition == (tuple(range(2, 8)),)
+    assert not any(boundary.jump for boundary in result.boundaries)
+
+
+def test_a_difference_below_the_floor_is_none():
+    rounding = np.array([[1e-8, 2e-8, 1e-8], [1e-9, 1e-9, 1e-9]])
+    assert (within_one_error(rounding)[0], within_one_error(rounding, 1e-6)[0]) == (1, 0)
+
+
+def test_no_share_is_said_where_few_resamples_hold_every_m_in_every_fold():
+    frame = simulated(rounds_per_k=60, questions=30, ks=(1, 2, 3))
+    frame = frame[(frame["draft_length"] != 3) | frame["cluster"].isin(["q001", "q007"])]
+    result = find_regimes(evidence_of(frame[frame["cluster"] < "q012"]), draws=99)
+    assert 0 <= result.resamples_with_folds < 50
+    assert all(row.share_chosen is None for row in result.by_number)
+    assert "the whole procedure" not in " ".join(result.said)

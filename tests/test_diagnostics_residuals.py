@@ -8,6 +8,7 @@ from latency_simulation import close, simulated
 from scipy.special import ndtri, stdtrit
 from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import GroupKFold, cross_val_predict
+from statsmodels.robust.scale import mad
 from statsmodels.stats.diagnostic import het_breuschpagan
 
 from oracle.errors import InputError
@@ -262,3 +263,19 @@ def test_blocks_that_are_no_blocks():
     assert residual_diagnostics(evidence, block=1000).drift is None
     few = simulated(rounds_per_k=30, questions=6, ks=(1, 2))
     assert residual_diagnostics(evidence_of(few)).drift is None
+
+
+def test_robust_scale_is_not_inflated_by_a_few_far_rounds(examined):
+    _, _, ols, found = examined
+    tails, residual = found.tails[0], ols.resid
+    assert close(tails.robust_sd_ms, mad(residual), 1.0)
+    assert tails.over_3_robust_sd_share == np.mean(np.abs(residual - np.median(residual)) > 3 * mad(residual))
+    assert close(tails.largest_ms, residual[np.abs(residual).argmax()], 1.0)
+
+
+def test_a_constant_time_has_no_spread():
+    frame = simulated(rounds_per_k=100, questions=12, ks=(1, 2)).assign(target_ms=7.0)
+    found = residual_diagnostics(evidence_of(frame))
+    assert found.tails[0].sd_ms < 1e-12
+    assert found.heteroscedasticity.p > 0.5
+    assert all(np.isfinite(quantile) for _, quantile, _ in found.tails[0].quantiles)

@@ -1,3 +1,4 @@
+import re
 from pathlib import Path
 
 import numpy as np
@@ -7,9 +8,12 @@ import statsmodels.api as sm
 from latency_simulation import close, simulated
 
 from oracle.errors import InputError
+from oracle.latency.diagnostics.diagnose import diagnose
+from oracle.latency.diagnostics.regime_tables import Boundary
 from oracle.latency.diagnostics.residuals import residual_diagnostics
 from oracle.latency.diagnostics.robustness import robustness
 from oracle.latency.diagnostics.weak_spots import compare_columns, weak_spots
+from oracle.latency.estimates import Estimate
 from oracle.latency.evidence import gather_evidence
 from oracle.rounds import Rounds
 
@@ -56,7 +60,8 @@ def test_tiny_moe_alpha_is_used_or_not(recorded):
     else:
         assert said(spots, "alpha") == []
         assert said(spots, "regimes")[0].startswith("low: no boundary between regimes was found: alpha runs from 0.")
-        assert "within its error" in said(spots, "regimes")[0]
+        assert " without a jump over m = 2 … 11; the largest step is +0.0" in said(spots, "regimes")[0]
+        assert " (95 %, all steps together) ms from m = " in said(spots, "regimes")[0]
 
 
 def test_tiny_moe_block_drift(recorded):
@@ -68,7 +73,8 @@ def test_tiny_moe_block_drift(recorded):
         assert sentence.split(": ")[1] == "drift over the run"
     share = int(sentence.split(" % of the residual variance is common to rounds recorded together")[0].split()[-1])
     assert abs(share - {"rounds": 63, "rounds-grouped_mm": 45, "rounds-batched_mm": 20}[name]) <= 3
-    assert sentence.startswith("high") == (name == "rounds")
+    assert sentence.startswith("medium")
+    assert sentence.endswith("but K were interleaved here") == (name != "rounds-batched_mm")
 
 
 def test_tiny_moe_draft_times_are_concave(recorded):
@@ -195,7 +201,7 @@ def test_negative_and_unclear_alpha():
     assert said(spots, "alpha") == ["medium: m = 3: alpha cannot be told from 0 (its 95 % interval holds 0)"]
     dense = weak_spots(evidence_of(frame.assign(unique_experts=0.0)))
     assert said(dense, "alpha") == [
-        "high: unique experts are 0 in every round: a dense target, there is no alpha to trust"
+        "low: unique experts are 0 in every round: a dense target, for which the model has no alpha"
     ]
 
 
@@ -203,7 +209,10 @@ def test_context_that_cannot_be_told_from_0():
     frame = simulated(rounds_per_k=200, questions=40, ks=(1, 2))
     spots = spots_of(frame.assign(target_ms=frame["target_ms"] - 1.1e-3 * frame["context_len"]))
     assert "cannot be told from 0 (95 % interval [" in said(spots, "context")[0]
-    assert said(spots_of(frame.assign(context_len=700)), "context") == []
+    assert said(spots_of(frame.assign(context_len=700)), "context") == [
+        "medium: context_len is 700 in every round: c is not identified and taken as 0, so the model holds at the "
+        "recorded context only"
+    ]
 
 
 def test_uneven_spread_and_heavy_tails():
@@ -226,15 +235,157 @@ def test_draft_times_that_are_zero():
     ]
 
 
+def boundary(settled, jump, share=1.0):
+    change = Estimate(0.1835, 0.01, 0.01, 0.16, 0.21, 40)
+    return Boundary(4, 5, True, 1.0, share, change, None, jump, settled)
+
+
 def test_boundaries_that_were_found():
     frame = simulated(rounds_per_k=300, questions=40, ks=(2, 3, 4, 5))
-    (sentence,) = said(spots_of(frame, boundaries=(5,)), "regimes")
-    assert sentence.startswith(
-        "medium: a boundary between regimes lies between m = 4 and 5: nothing may be interpolated across it; the "
-        "largest step of alpha is +0.17"
-    )
-    assert " from m = 4 to 5, beyond its error" in sentence
+    elsewhere = Boundary(3, 4, False, 0.0, 0.1, None, None, None, None)
+    assert said(spots_of(frame, boundaries=(elsewhere, boundary(True, True))), "regimes") == [
+        "medium: a boundary between regimes lies between m = 4 and 5: nothing may be interpolated across it; alpha "
+        "steps by +0.183 ms [0.16; 0.21] there"
+    ]
+    for unsure in (boundary(False, True, 0.63), boundary(True, False, 0.63)):
+        assert said(spots_of(frame, boundaries=(elsewhere, unsure)), "regimes") == [
+            "medium: a boundary between regimes may lie between m = 4 and 5, found in 63 % of resamples; alpha steps "
+            "by +0.183 ms [0.16; 0.21] there"
+        ]
+    assert "without a jump" not in said(spots_of(frame, boundaries=(elsewhere,)), "regimes")[0]  # its step is certain
     assert said(spots_of(frame), "regimes") == []
+    assert said(spots_of(frame[frame["draft_length"] == 3], boundaries=()), "regimes") == []
+
+
+def stalled(rounds, seed=3):
+    """Every two-hundredth pass takes twenty times as long."""
+    frame = simulated(rounds_per_k=rounds, questions=40, seed=seed)
+    far = np.random.default_rng(9).random(len(frame)) < 0.005
+    return frame.assign(target_ms=frame["target_ms"] * np.where(far, 20, 1))
+
+
+def test_a_few_stalled_passes_are_named_and_do_not_make_alpha_unused():
+    spots = spots_of(stalled(2000))
+    assert spots[0].topic == "heavy tails"
+    assert re.match(
+        r"heavy tails: 1\.\d % of the residuals lie beyond 3 robust sd \(2\.\d ms; normal: 0\.27 %\), the farthest at "
+        r"\+4\d\d ms; the plain sd is 20 ms, the robust one 0\.\d+; they decide alpha at m = 2, 3, ",
+        spots[0].sentence,
+    )
+    assert spots[0].severity == "high"
+    (sentence,) = said(spots, "alpha")
+    assert sentence.startswith("medium: these rounds cannot tell whether the target's time uses unique experts: ")
+    assert "a few far rounds decide alpha, and robust refits disagree" in sentence
+    few = said(spots_of(stalled(400)), "heavy tails")
+    assert few[0].startswith("medium: heavy tails: ")
+    assert "by Huber regression; look at these rounds" in few[0]
+    assert said(spots_of(stalled(400), boundaries=()), "regimes") == []
+
+
+def test_that_experts_are_not_used_is_said_only_where_the_rounds_could_tell():
+    frame = simulated(rounds_per_k=60, questions=40, ks=(1, 2, 3))
+    rng = np.random.default_rng(0)
+    vague = frame.assign(target_ms=50 + rng.normal(0, 15, len(frame)))
+    (sentence,) = said(spots_of(vague), "alpha")
+    assert sentence.startswith("medium: these rounds cannot tell whether the target's time uses unique experts: the ")
+    assert "% of the mean time for one standard deviation of U; one alpha for all m is " in sentence
+    still = frame.assign(target_ms=50 + rng.normal(0, 0.5, len(frame)))
+    assert said(spots_of(still), "alpha")[0].startswith("high: the target's time does not use unique experts")
+    mixed = still["unique_experts"] * 100 + rng.normal(0, 10, len(still))
+    (sentence,) = said(spots_of(still.assign(context_len=mixed.round())), "alpha")
+    assert sentence.startswith("medium: these rounds cannot tell whether the target's time uses unique experts: ")
+    assert "unique experts and context length move together within m (variance inflation " in sentence
+
+
+def test_an_inflation_beyond_measure_is_said_in_words():
+    frame = simulated(rounds_per_k=200, questions=40, ks=(1, 2, 6))
+    tied = (frame["unique_experts"] * 480_000).round() + np.random.default_rng(0).integers(0, 1000, len(frame))
+    spots = spots_of(frame.assign(context_len=frame["context_len"].where(frame["draft_length"] != 6, tied)))
+    assert (
+        "m = 7: unique experts and context length move together (the one all but gives the other)"
+        in (said(spots, "collinearity")[0])
+    )
+    assert "inf" not in " ".join(spot.sentence for spot in spots).replace("inflation", "")
+
+
+def test_drift_is_high_only_where_draft_lengths_follow_the_recording():
+    frame = simulated(rounds_per_k=800, questions=40, ks=(1, 3, 5))
+    rng = np.random.default_rng(0)
+    level = 1 + rng.normal(0, 0.05, len(frame) // 40)[np.arange(len(frame)) // 40]
+    for order, start, end in (
+        (frame.sample(frac=1, random_state=0), "medium: drift", "but K were interleaved here"),
+        (
+            frame.sample(frac=1, random_state=0).sort_values("draft_length", kind="stable"),
+            "high: drift",
+            "of the recording order: a difference between K may be drift",
+        ),
+    ):
+        drifting = order.assign(round_index=np.arange(len(frame)), target_ms=order["target_ms"].to_numpy() * level)
+        sentence = said(spots_of(drifting), "drift")[0]
+        assert sentence.startswith(start)
+        assert sentence.endswith(end)
+
+
+def test_factors_that_cannot_be_told_apart_share_a_sentence():
+    frame = simulated(rounds_per_k=200, questions=40, ks=(1, 2, 6))
+    paged = frame.assign(kv_usage=np.ceil(frame["context_len"] / 16) * 16 / 40_960)
+    (sentence,) = said(spots_of(paged), "factors")
+    assert "kv_usage" in sentence
+    assert "context_len" in sentence
+    assert sentence.endswith("(r = 1.000) move together: they cannot be told apart, whichever of them the time follows")
+    assert said(spots_of(frame), "factors") == []
+
+
+def test_one_cluster_of_few_is_no_news():
+    frame = simulated(rounds_per_k=400, questions=30, ks=(1, 2), seed=1)
+    frame["target_ms"] += 2 * (frame["cluster"] == "q005") * (frame["unique_experts"] - 14)
+    assert said(spots_of(frame), "cluster")
+    assert said(spots_of(frame[frame["cluster"] < "q009"]), "cluster") == []
+
+
+def test_rounds_without_noise_raise_no_alarm():
+    frame = simulated(rounds_per_k=200, questions=40, ks=(1, 2, 3, 4))
+    frame["target_ms"] = 5 + 0.3 * frame["draft_length"] + 0.2 * frame["unique_experts"] + 1e-3 * frame["context_len"]
+    assert {spot.topic for spot in diagnose(evidence_of(frame)).weak_spots} <= {"collinearity", "regimes"}
+    constant = diagnose(evidence_of(frame.assign(target_ms=7.0)))
+    assert constant.residuals is not None
+    assert constant.weak_spots is not None
+    assert constant.hypotheses.h2.sentence == "H2 cannot be tested: target_ms does not vary."
+
+
+def test_what_failed_is_passed_on_and_not_tried_again(monkeypatch):
+    def fails(*arguments, **options):
+        raise InputError("no reason")
+
+    for name in ("robustness", "residual_diagnostics"):
+        for module in ("diagnose", "weak_spots"):
+            monkeypatch.setattr(f"oracle.latency.diagnostics.{module}.{name}", fails)
+    found = diagnose(evidence_of(simulated(rounds_per_k=200, questions=20, ks=(1, 2))))
+    assert found.untested["robustness"] == found.untested["residuals"] == "no reason"
+    assert said(found.weak_spots, "residuals") == [
+        "medium: residuals could not be examined (no reason): drift, tails and draft times are not judged"
+    ]
+    assert said(found.weak_spots, "robustness")
+    assert said(found.weak_spots, "clusters")
+
+
+def test_a_diagnosis_hands_its_boundaries_and_comparisons_on(monkeypatch):
+    frame = simulated(rounds_per_k=300, questions=40, ks=(1, 2, 3, 4, 5, 6))
+    frame["unique_experts_seen"] = frame["unique_experts"] + np.random.default_rng(0).normal(0, 3, len(frame))
+    calls = []
+
+    def counted(*arguments):
+        calls.append(arguments)
+        return compare_columns(*arguments)
+
+    monkeypatch.setattr("oracle.latency.diagnostics.column_comparison.compare_columns", counted)
+    found = diagnose(evidence_of(frame, "unique_experts_seen"))
+    assert (len(calls), len(found.columns), len(said(found.weak_spots, "columns"))) == (1, 1, 1)
+    (sentence,) = said(found.weak_spots, "regimes")
+    assert sentence.startswith(
+        "medium: a boundary between regimes lies between m = 4 and 5: nothing may be interpolated"
+    )
+    assert "alpha steps by +0.18" in sentence
 
 
 def test_results_at_hand_are_used():

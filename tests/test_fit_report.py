@@ -1,7 +1,9 @@
 """The report of a fit: on recorded rounds it must find by itself what is known about them, and say it."""
 
+import hashlib
 import json
 import re
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from test_cli import TINY, refused, succeeded
+from test_cli import TINY, oracle, refused, succeeded
 
 FIGURES = {
     "time-by-experts.svg",
@@ -37,13 +39,13 @@ def sentences(tables: dict[str, Any]) -> str:
 @pytest.fixture(scope="module")
 def eager(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Path]:
     folder = tmp_path_factory.mktemp("eager") / "report"
-    return report(TINY / "rounds.parquet", folder, "--factor", "unique_experts_reference"), folder
+    return report(TINY / "rounds.parquet", folder), folder
 
 
 def test_what_is_known_of_the_eager_rounds_is_found(eager: tuple[dict[str, Any], Path]) -> None:
     said = sentences(eager[0])
     assert re.search(
-        r"high: drift over the run: 6\d % of the residual variance is common to rounds recorded together", said
+        r"medium: drift over the run: 6\d % of the residual variance is common to rounds recorded together", said
     )
     assert re.search(
         r"no boundary between regimes was found: alpha runs from 0\.22\d to 0\.2\d+ ms without a jump", said
@@ -73,7 +75,7 @@ def test_reference_experts_taken_for_verified_ones_are_noticed(tmp_path: Path) -
         table.column_names.index("unique_experts_reference"), "unique_experts_verified", verified
     )
     pq.write_table(swapped, tmp_path / "rounds.parquet")
-    tables = report(tmp_path / "rounds.parquet", tmp_path / "report", "--factor", "unique_experts_verified")
+    tables = report(tmp_path / "rounds.parquet", tmp_path / "report")
     worst = tables["weak_spots"]["rows"][0]
     assert worst["severity"] == "high"
     assert "unique_experts_verified" in worst["sentence"]
@@ -83,9 +85,30 @@ def test_report_holds_page_values_and_figures(eager: tuple[dict[str, Any], Path]
     tables, folder = eager
     assert {path.name for path in folder.iterdir()} == FIGURES | {"report.md", "report.json"}
     page = (folder / "report.md").read_text()
-    assert set(re.findall(r"\]\(([a-z0-9-]+\.svg)\)", page)) == FIGURES
+    assert sorted(re.findall(r"\]\(([a-z0-9-]+\.svg)\)", page)) == sorted(FIGURES)
     for table in tables.values():
         assert f"## {table['title']}" in page
+    assert "| CR1 error" not in page
+    assert "alpha ms/expert CR1 error" in page
+    assert page.count("Alpha by m fitted on unique_experts and on unique_experts_reference") == 1
+    places = {kind: page.index(f"{kind}.svg") for kind in ("factors", "regimes", "residuals")}
+    assert page.index("## Candidate factors") < places["factors"] < page.index("## Standardised association")
+    assert page.index("## Places where a regime may end") < places["regimes"] < page.index("## Robustness at m")
+
+
+def test_report_says_what_it_rests_on(eager: tuple[dict[str, Any], Path]) -> None:
+    tables, folder = eager
+    digest = hashlib.sha256((TINY / "rounds.parquet").read_bytes()).hexdigest()
+    page = (folder / "report.md").read_text()
+    assert re.search(
+        rf"^Made by draft-oracle \S+ from rounds\.parquet \(sha256 {digest[:12]}…\); options: kind", page, re.M
+    )
+    facts = {row["key"]: row["value"] for row in tables["evidence"]["rows"]}
+    assert facts["compared"] == "unique_experts_reference"
+    assert "unique_experts_reference" not in facts["factors"]
+    assert "kv_usage: not among the factors, not recorded" in tables["factors"]["notes"]
+    row = tables["latency_errors"]["rows"][3]
+    assert 0 < row["alpha_ms_per_expert_error_cr1"] <= row["alpha_ms_per_expert_error_cr3"]
 
 
 def test_an_earlier_report_is_replaced_only_if_asked(eager: tuple[dict[str, Any], Path]) -> None:
@@ -147,6 +170,35 @@ def test_each_batch_size_has_its_own_model_and_report(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("scale", "unit"), [(1e3, "microseconds"), (1e-3, "seconds")])
 def test_another_unit_of_time_is_noticed_and_named(tmp_path: Path, scale: float, unit: str) -> None:
     pq.write_table(rounds_of((1,), scale), tmp_path / "rounds.parquet")
-    said = succeeded("fit", tmp_path / "rounds.parquet")
-    assert f"which looks like {unit}" in said
-    assert "Nothing was converted" in said
+    done = oracle("fit", tmp_path / "rounds.parquet", "--report", tmp_path / "report")
+    for said in (done.stdout, done.stderr):
+        assert f"which looks like {unit}" in said
+        assert "Nothing was converted" in said
+    assert done.stderr.startswith("warning: ")
+    assert done.stdout.startswith("Times that look as if they were not milliseconds")
+    page = (tmp_path / "report" / "report.md").read_text()
+    assert page.index(f"which looks like {unit}") < page.index("## What to distrust")
+    alone = oracle("fit", tmp_path / "rounds.parquet")
+    assert alone.stderr.startswith("warning: ")
+    assert f"which looks like {unit}" in alone.stdout
+
+
+def test_hostile_column_names_stay_text(tmp_path: Path) -> None:
+    name = "unique_experts<script>|[x](http://a.b)\x1b[31m"
+    table = rounds_of((1,)).drop_columns("batch_size")
+    noisy = np.asarray(table["unique_experts"]) + np.random.default_rng(0).normal(0, 2, len(table))
+    pq.write_table(table.append_column(name, pa.array(noisy)), tmp_path / "rounds.parquet")
+    done = oracle("fit", tmp_path / "rounds.parquet", "--report", tmp_path / "report", "--factor", name)
+    assert done.returncode == 0, done.stderr
+    assert "\x1b" not in done.stdout
+    page = (tmp_path / "report" / "report.md").read_text()
+    assert "\x1b" not in page
+    assert "<script>" not in page
+    assert "[x](" not in page
+    assert "&lt;script&gt;" in page
+    for figure in (tmp_path / "report").glob("*.svg"):
+        assert "\x1b" not in figure.read_text()
+    lines = [line for line in page.split("\n") if line.startswith("|")]
+    for above, line in pairwise(lines):
+        if "-" in line and set(line) <= set("|-: "):  # as many cells in the head as in the rule
+            assert len(re.findall(r"(?<!\\)\|", above)) == line.count("|")

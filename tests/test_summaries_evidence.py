@@ -17,7 +17,7 @@ from oracle.rounds import Rounds
 from oracle.summaries.evidence import column_tables, robustness_tables, weak_spot_table
 from oracle.summaries.regimes import m_text, regime_tables, transfer_tables
 from oracle.summaries.residuals import residual_tables
-from oracle.tables import as_json_text, render
+from oracle.tables import Table, as_json_text, escaped, number, render, show, words
 
 FOLDER = Path(__file__).parents[1] / "cases" / "tiny-moe"
 REFERENCE = "unique_experts_reference"
@@ -261,8 +261,51 @@ def test_one_cluster_has_no_intervals():
     found = Found(Rounds.from_pandas(frame))
     assert "pulls" not in found.tables
     table = found.tables["regimes_by_number_line"]
-    assert cells(table, table.rows[0], "RMSE ms held out") == cells(table, table.rows[0], "choice") == ["–"]
+    assert cells(table, table.rows[0], "held-out RMSE ms") == cells(table, table.rows[0], "choice") == ["–"]
     assert "nan" not in render(list(found.tables.values()))
+
+
+def test_draft_diagnostics_say_if_the_fit_rests_on_other_rounds(published):
+    residuals = published.residuals
+    same, fewer = (residual_tables(residuals, residuals.draft.rounds + more)[-1].notes for more in (0, 5))
+    assert len(same) == 1
+    assert f"on {residuals.draft.rounds:,} rounds whose target_ms is above 0" in fewer[1]
+
+
+@pytest.mark.parametrize(
+    ("value", "spec", "shown"),
+    [
+        (-1e-5, ".3f", "0.000"),
+        (-1e-5, "+.2f", "+0.00"),
+        (-0.4, ".0f", "0"),
+        (-0.0, ".3g", "0"),
+        (-1e-9, ".1g", "-1e-09"),
+    ],
+)
+def test_nothing_has_no_minus(value, spec, shown):
+    assert show(value, spec) == shown
+
+
+@pytest.mark.parametrize(
+    ("text", "page"),
+    [
+        ("<script>&", "&lt;script&gt;&amp;"),
+        ("[x](y) [0.1; 0.2]", r"[x\](y) [0.1; 0.2]"),
+        ("a|b`c`", r"a\|b\`c\`"),
+        ("*a* _b_ k*, unique_experts", r"\*a* \_b\_ k*, unique_experts"),
+        ("http://a.b www.c", r"http\://a.b www\.c"),
+        ("\\*x ends\\", r"\\\*x ends" + 2 * "\\"),
+    ],
+)
+def test_markdown_shows_text_as_it_is(text, page):
+    assert escaped(text) == page
+    row = {"name": text, "value": 1.5}
+    table = Table("t", text, (words(text, "name"), number("n", "value")), [row], [text])
+    title, _, head, rule, cells, _, note = render([table], "markdown").rstrip().split("\n")
+    assert (title, note) == (f"## {page}", f"- {page}")
+    assert head.startswith(f"| {page} ")
+    assert cells.startswith(f"| {page} ")
+    assert rule.endswith("-: |")
 
 
 def test_some_m_are_written_as_ranges():

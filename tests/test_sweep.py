@@ -266,6 +266,20 @@ def test_requests_that_cannot_be_met_are_refused(request_, said):
         plan_sweep(request_)
 
 
+def test_a_refused_precision_names_the_draft_length_that_asks_for_too_much():
+    at = {2: 0.01, 3: 1.0, 4: 1.2}  # U hardly varies at m = 2
+    spreads = tuple(Spread(m, 0.3, sd, 10.0, 0.1, "pilot") for m, sd in at.items())
+    hint = r"k = 1 alone asks for so many; without it \d[\d,]* rounds of each k would do"
+    for clustering, said in ((0.0, "the plan would hold"), (0.2, "no number of rounds from 40 generations")):
+        pilot = Pilot(spreads, 900, 40, clustering, {})
+        with pytest.raises(InputError, match=f"{said}.*{hint}"):
+            plan_sweep(Request((1, 2, 3), precision=Precision(0.02 if not clustering else 0.3)), pilot)
+    alike = tuple(Spread(m, 0.3, 0.001, 10.0, 0.1, "pilot") for m in (2, 3))
+    with pytest.raises(InputError) as caught:
+        plan_sweep(Request((1, 2), precision=Precision(0.02)), Pilot(alike, 900, 40, 0.0, {}))
+    assert "alone asks" not in str(caught.value)
+
+
 def test_given_spreads(pilot):
     given = Spread(0, 0.3, 1.5, 0.0, None, "given")
     with pytest.raises(InputError, match="a pilot and given spreads"):

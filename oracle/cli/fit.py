@@ -71,10 +71,12 @@ def fit(
             partial = stack.enter_context(atomic_output(str(output)))
         folder = None if report is None else stack.enter_context(_report_folder(report, overwrite, rounds))
         result = fitted(list(rounds), {"kind": kind, "draft": draft, "folds": folds})
-        provenance = (result.model.fit or {}).get("provenance")
+        provenance = dict((result.model.fit or {}).get("provenance") or {})
+        if factors:
+            provenance["options"] = {**provenance["options"], "factors": list(dict.fromkeys(factors))}
         tables = fit_tables(result)
         if folder is not None:
-            tables = _reported(list(rounds), result, folder, folds, factors)
+            tables = _reported(list(rounds), result, folder, folds, factors, provenance)
         if partial is not None:
             partial.write_text(result.model.to_json(), "utf-8")
     if output == "-":
@@ -93,7 +95,12 @@ def _report_folder(report: Path, overwrite: bool, rounds: "Sequence[str | Path]"
 
 
 def _reported(
-    rounds: "Sequence[str | Path]", result: "FitResult", folder: Path, folds: int, factors: tuple[str, ...]
+    rounds: "Sequence[str | Path]",
+    result: "FitResult",
+    folder: Path,
+    folds: int,
+    factors: tuple[str, ...],
+    provenance: dict[str, Any],
 ) -> "list[Table]":
     """Carry out all diagnostics, write the report, give its tables."""
     from oracle.kinds import files_of_kind  # noqa: PLC0415
@@ -109,14 +116,15 @@ def _reported(
             evidence = gather_evidence(files, folds=folds, further=factors, batch_size=each.batch_size)
             pairs.append((each, diagnose(evidence, step)))
         step("figures")
-        return write_report(folder, pairs, (result.model.fit or {}).get("provenance"))
+        return write_report(folder, pairs, provenance)
 
 
 def fitted(rounds: "Sequence[str | Path]", options: dict[str, Any]) -> "FitResult":
     """Fit a latency model to files; its record holds where it comes from."""
     from oracle.errors import InputWarning  # noqa: PLC0415
     from oracle.kinds import files_of_kind  # noqa: PLC0415
-    from oracle.latency.fit import fit_latency  # noqa: PLC0415
+    from oracle.latency.fit import fit_latency, unit_remark  # noqa: PLC0415
+    from oracle.latency.passes import at_batch_size  # noqa: PLC0415
     from oracle.provenance import provenance  # noqa: PLC0415
     from oracle.rounds import RoundFiles  # noqa: PLC0415
 
@@ -126,4 +134,9 @@ def fitted(rounds: "Sequence[str | Path]", options: dict[str, Any]) -> "FitResul
         click.echo(f"pooling {len(files.paths)} files as rounds of one machine and backend: {named}", err=True)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", InputWarning)  # the tables' notes say the same
-        return fit_latency(files, **options, provenance=provenance("fit", options, files.paths))
+        result = fit_latency(files, **options, provenance=provenance("fit", options, files.paths))
+    for each in result.each:
+        remark = unit_remark(each.verify_moments, each.draft_moments, each.joint)
+        if remark is not None:  # every number that follows is wrong if this is right
+            warnings.warn(at_batch_size(each.batch_size, remark), InputWarning, stacklevel=2)
+    return result

@@ -20,6 +20,8 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 from oracle.cli.bench import bench
 from oracle.cli.fit import fit
 from oracle.cli.plan_sweep import plan_sweep
+from oracle.cli.policies import policies
+from oracle.cli.recommend import recommend
 from oracle.cli.run import run
 from oracle.cli.traces import ablate, score, solve
 from oracle.cli.validate import validate
@@ -57,7 +59,7 @@ def group() -> None:
     """
 
 
-for _command in (validate, plan_sweep, fit, solve, score, ablate, run, bench):
+for _command in (validate, plan_sweep, fit, solve, score, ablate, policies, recommend, run, bench):
     group.add_command(_command)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from oracle.figures.drawing import BLUE, GREY, ORANGE, panels, save, with_bars
+from oracle.figures.drawing import BLUE, GREY, ORANGE, label, panels, save, with_bars
 from oracle.latency.diagnostics.factors import FactorStrength, StandardisedRow
 from oracle.latency.diagnostics.fold_errors import OverFolds
 from oracle.latency.diagnostics.ladder import Ladder
@@ -34,7 +34,7 @@ def _sideways(axes: "Axes", names: Sequence[str], bars: Sequence[Bar], title: st
 
 def factor_strengths(strengths: Sequence[FactorStrength], path: Path) -> Path:
     """How well each factor predicts alone, and what it adds on top of U."""
-    names = [s.factor.replace("_", " ") for s in strengths]
+    names = [label(s.factor.replace("_", " ")) for s in strengths]
     with panels(2, width=3.6, height=0.6 + 0.28 * len(names)) as (figure, axes):
         _sideways(axes[0], names, [_bar(s.r2) for s in strengths], "alone: R², held out")
         _sideways(axes[1], names, [_bar(s.gain_ms) for s in strengths], "on top of U: RMSE saved, ms")
@@ -77,7 +77,7 @@ def specifications(ladder: Ladder, forms: Sequence[BudgetForm], path: Path) -> P
         axes[1].set_xlabel("draft length, K")
         axes[1].set_ylim(bottom=0)
         if axes[1].lines:
-            axes[1].legend()
+            figure.legend(*axes[1].get_legend_handles_labels(), loc="outside lower right", ncols=2)
         return save(figure, path)
 
 

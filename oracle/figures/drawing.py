@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from oracle.errors import printable
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -15,6 +17,8 @@ if TYPE_CHECKING:
 # Okabe and Ito's colours: told apart with any colour vision; marks differ too, so that none relies on colour alone.
 BLUE, ORANGE, GREEN, RED, PURPLE, GREY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#666666"
 MARKS = ("o", "s", "^", "D", "v", "P")
+
+LONGEST = 28  # characters of a name from a file
 
 _STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",  # text stays text: searchable, and in the reader's own font
@@ -34,6 +38,11 @@ _STYLE: dict[Any, Any] = {
     "lines.markersize": 4,
     "figure.facecolor": "white",  # a page in dark mode shows a sheet of paper, not grey text on black
 }
+
+
+def label(name: str) -> str:
+    """Make a name from a file fit for a figure: short, without control characters."""
+    return printable(name, LONGEST)
 
 
 @contextmanager

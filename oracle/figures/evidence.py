@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from oracle.errors import printable
-from oracle.figures.drawing import BLUE, GREY, ORANGE, RED, panels, save, with_bars
+from oracle.figures.drawing import BLUE, GREY, ORANGE, RED, label, panels, save, with_bars
 from oracle.latency.diagnostics.column_comparison import ColumnComparison
 from oracle.latency.diagnostics.regime_tables import Regimes
 from oracle.latency.diagnostics.regimes import SETTLED
@@ -18,13 +17,7 @@ from oracle.latency.tables import CoefficientTable
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-LONGEST = 28  # characters of a name from a file
 Named = tuple[str, Shift | None]
-
-
-def label(name: str) -> str:
-    """Make a name from a file fit for a figure: short, without control characters."""
-    return printable(name, LONGEST)
 
 
 def regimes_by_m(searches: Sequence[Regimes], table: CoefficientTable, path: Path) -> Path:

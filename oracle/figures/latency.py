@@ -68,9 +68,12 @@ def coefficients_by_m(result: FitResult, path: Path) -> Path:
 
 
 def draft_by_length(result: FitResult, path: Path) -> Path:
-    """Draft time by draft length: means with 95 % CR3 intervals, and the straight line."""
+    """Draft time by draft length: means with 95 % CR3 intervals, and the straight line.
+
+    What one more step takes begins at the second draft length: the first time holds what every draft costs.
+    """
     rows = result.draft.rows
-    with panels(2, width=3.2, height=2.4) as (figure, axes):
+    with panels(min(2, len(rows)), width=3.2, height=2.4) as (figure, axes):
         k = [row.k for row in rows]
         means = [(row.mean_ms.value, row.mean_ms.low, row.mean_ms.high) for row in rows]
         with_bars(axes[0], k, means, color=BLUE, label="mean")
@@ -80,11 +83,13 @@ def draft_by_length(result: FitResult, path: Path) -> Path:
         axes[0].set_title("draft time, ms")
         axes[0].set_ylim(bottom=0)
         axes[0].legend()
-        steps = np.diff([0.0, *[row.mean_ms.value for row in rows]]) / np.diff([0, *k])
-        axes[1].plot(k, steps, "o-", color=BLUE)
-        axes[1].axhline(0, color=GREY, linewidth=0.8)
-        axes[1].set_title("time of one more draft step, ms")
-        axes[1].set_ylim(bottom=0)
+        for ax in axes[1:]:
+            steps = np.diff([row.mean_ms.value for row in rows]) / np.diff(k)
+            ax.plot(k[1:], steps, "o-", color=BLUE)
+            ax.axhline(0, color=GREY, linewidth=0.8)
+            ax.set_title("time of one more draft step, ms")
+            ax.set_xlim(axes[0].get_xlim())
+            ax.set_ylim(bottom=min(0.0, float(steps.min())))
         for ax in axes:
             ax.set_xlabel("draft length, k")
         return save(figure, path)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from oracle.figures.drawing import BLUE, GREY, panels, save, with_bars
+from oracle.figures.drawing import BLUE, GREY, label, panels, save, with_bars
 from oracle.latency.diagnostics.residual_bins import BinnedResiduals
 from oracle.latency.diagnostics.residuals import Residuals
 
@@ -41,7 +41,7 @@ def residuals_in_bins(residuals: Residuals, path: Path) -> Path:
             p = each.trend.p
             rise = f"{round(each.trend.rise_percent, 1) + 0.0:+.1f}".replace("-", "−")
             ax.set_title(f"rise {rise} %" + ("" if p is None else f", p = {p:.1g}"))
-            ax.set_xlabel(NAMES.get(each.variable, each.variable))
+            ax.set_xlabel(NAMES.get(each.variable, label(each.variable)))
             ax.locator_params(axis="x", nbins=5)
             ax.set_ylim(-most, most)
         for ax in axes[len(binned) :]:

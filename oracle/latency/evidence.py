@@ -10,12 +10,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from oracle.errors import InputError
+from oracle.columns import is_number_type
+from oracle.errors import InputError, printable
 from oracle.latency.folds import fold_of_cluster
 from oracle.latency.forms import RESPONSE
 from oracle.latency.moments import Floats, Integers, Moments, moments_of
 from oracle.rounds import Rounds
 
+EXPERTS = "unique_experts"  # what the fit takes; columns whose names begin so claim to measure the same
+TIMES = (RESPONSE, "draft_ms")  # what is explained, never a factor
 POSITIONS = "verified_positions"  # m as a regressor; the budget K differs from it by a constant
 STANDARD_FACTORS = (
     "unique_experts",
@@ -36,7 +39,8 @@ class Evidence:
     factors
         Names of the candidate factors, F: those of `STANDARD_FACTORS` that were recorded and vary, then the user's.
     columns
-        Name -> (N,) float64: the factors, `target_ms`, and where recorded `position`, `round_index`, `draft_ms`.
+        Name -> (N,) float64: the factors, `target_ms`, `compared`, and where recorded `position`, `round_index`,
+        `draft_ms`. What is infinite in a factor or a compared column is NaN.
     m
         (N,) int64, verified positions.
     cluster, clusters
@@ -49,6 +53,11 @@ class Evidence:
         Moments of (factors…, target_ms) by (cluster, m).
     left_out
         Name of a factor -> why it is not among `factors`, in words.
+    compared
+        Other numeric columns whose names begin with ``unique_experts``, for comparison with it; no factors unless
+        named.
+    notes
+        What a reader must know of the rounds, in words.
     """
 
     factors: tuple[str, ...]
@@ -62,6 +71,8 @@ class Evidence:
     categories: tuple[str, ...]
     moments: Moments
     left_out: Mapping[str, str]
+    compared: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def rounds(self) -> int:
@@ -86,7 +97,8 @@ def gather_evidence(
     Parameters
     ----------
     rounds
-        Batches of rounds, or all in one object.
+        Batches of rounds, or all in one object. Where the same `round_index` occurs in several files (`Rounds.source`),
+        rounds are ordered by file first.
     folds
         Folds of whole clusters; fewer where there are fewer clusters.
     further
@@ -97,18 +109,21 @@ def gather_evidence(
     Raises
     ------
     InputError
-        No usable rounds, a further column that is not there, or several batch sizes and none chosen.
+        No usable rounds, a further column that is not there or is a time, or several batch sizes and none chosen.
     """
     batches = [rounds] if isinstance(rounds, Rounds) else list(rounds)
     wanted = [name for name in STANDARD_FACTORS if name != POSITIONS]
     wanted += [name for name in further if name not in STANDARD_FACTORS]
+    compared = _others_of_experts(batches)
     there = set.intersection(*(set(batch.table.column_names) for batch in batches)) if batches else set()
-    unknown = [name for name in further if name not in there]
-    if unknown:
-        raise InputError([f"rounds: no column {name} to use as a factor; check its name" for name in unknown])
-    kept = [name for name in (*wanted, "position", "round_index", "draft_ms", RESPONSE) if name in there]
+    faults = [f"rounds: no column {printable(n)} to use as a factor; check its name" for n in further if n not in there]
+    faults += [f"rounds: {name} is what the factors explain and none itself" for name in TIMES if name in further]
+    if faults:
+        raise InputError(faults)
+    named = dict.fromkeys((*wanted, *compared, "position", "round_index", *TIMES))
+    kept = [name for name in named if name in there]
     parts: dict[str, list[Floats]] = {name: [] for name in kept}
-    m, cluster, category = [], [], []
+    m, cluster, category, source = [], [], [], []
     clusters, categories = _Names(), _Names()
     sizes: set[int] = set()
     for batch in batches:
@@ -120,6 +135,7 @@ def gather_evidence(
         for name in kept:
             parts[name].append(batch.numeric(name)[use])
         m.append(batch.draft_length[use] + 1)
+        source.append(batch.source)
         cluster.append(clusters.codes(batch.cluster_names, batch.cluster_codes[use]))
         codes = np.full(len(batch), -1) if batch.category_codes is None else batch.category_codes
         category.append(categories.codes(batch.category_names or (), codes[use]))
@@ -130,6 +146,11 @@ def gather_evidence(
         raise InputError("rounds: no verification round with a positive target_ms; check how it was timed")
     columns = {name: np.concatenate(values) for name, values in parts.items()}
     columns[POSITIONS] = np.concatenate(m).astype(np.float64)
+    for name in {*wanted, *compared} & set(columns):
+        columns[name] = np.where(np.isfinite(columns[name]), columns[name], np.nan)
+    notes: tuple[str, ...] = ()
+    if "round_index" in columns:
+        columns["round_index"], notes = _in_one_order(parts["round_index"], source)
     factors, left_out = _factors(columns, wanted)
     cluster_names, cluster_codes = clusters.ordered(np.concatenate(cluster))
     category_names, category_codes = categories.ordered(np.concatenate(category))
@@ -151,7 +172,40 @@ def gather_evidence(
         categories=category_names,
         moments=moments,
         left_out=left_out,
+        compared=compared,
+        notes=notes,
     )
+
+
+def _others_of_experts(batches: Sequence[Rounds]) -> tuple[str, ...]:
+    """Numeric columns of all batches that claim to be unique experts too, in the order of the file."""
+    numeric = [{f.name for f in batch.table.schema if is_number_type(f.type)} for batch in batches]
+    names = batches[0].table.column_names if batches else []
+    return tuple(n for n in names if n.startswith(EXPERTS) and n != EXPERTS and all(n in each for each in numeric))
+
+
+def _in_one_order(index: Sequence[Floats], source: Sequence[str]) -> tuple[Floats, tuple[str, ...]]:
+    """Recording order over all files, and what was done for it.
+
+    Files that share an index are recordings of their own: each goes behind the one read before it.
+    """
+    by_file: dict[str, list[Floats]] = {}
+    for part, name in zip(index, source, strict=True):
+        by_file.setdefault(name, []).append(part)
+    values = {name: np.unique(np.concatenate(parts)) for name, parts in by_file.items()}
+    values = {name: each[~np.isnan(each)] for name, each in values.items()}
+    apart = len(np.unique(np.concatenate(list(values.values())))) == sum(map(len, values.values()))
+    if apart:
+        return np.concatenate(index), ()
+    offset, end = {}, None
+    for name, each in values.items():
+        offset[name] = 0.0 if end is None or not len(each) else end + 1 - each[0]
+        end = end if not len(each) else each[-1] + offset[name]
+    said = (
+        f"round_index begins anew in some of {len(by_file)} files: rounds are put in order by file, then by "
+        f"round_index; the files in the order taken: {', '.join(printable(name, most=40) for name in by_file)}"
+    )
+    return np.concatenate([part + offset[name] for part, name in zip(index, source, strict=True)]), (said,)
 
 
 class _Names:
@@ -178,11 +232,11 @@ class _Names:
 def _factors(columns: Mapping[str, Floats], wanted: Sequence[str]) -> tuple[tuple[str, ...], dict[str, str]]:
     """Which candidate factors were recorded and vary, and why the others are left out."""
     factors, left_out = [], {}
-    for name in dict.fromkeys(["unique_experts", POSITIONS, *wanted]):
+    for name in dict.fromkeys([EXPERTS, POSITIONS, *wanted]):
         if name not in columns:
             left_out[name] = "not recorded"
         elif np.isnan(columns[name]).any():
-            left_out[name] = f"{int(np.isnan(columns[name]).sum())} rounds have no value"
+            left_out[name] = f"{int(np.isnan(columns[name]).sum()):,} rounds have no finite value"
         elif columns[name].min() == columns[name].max():
             left_out[name] = "does not vary"
         else:

@@ -149,7 +149,8 @@ def _finish(
     reject = fit_reject(gathered.reject)
     said = [*begun.said, *remarks_on(gathered.counts, tables["joint"], tables.get("separate"), draft_fit)]
     said += [] if reject is None or reject_ms is not None else reject.remarks
-    said += _on_units(gathered, tables["joint"])
+    unit = unit_remark(gathered.verify, gathered.draft, tables["joint"])
+    said += [] if unit is None else [unit]
     record = fit_record(
         tables[kind], draft_fit, gathered.counts, reject, folds=begun.folds, warnings=said, provenance=provenance
     )
@@ -170,16 +171,15 @@ def _finish(
     )
 
 
-def _on_units(gathered: Gathered, joint: CoefficientTable) -> list[str]:
-    """Say whether the times look as if they were not milliseconds."""
+def unit_remark(verify: Moments, draft: Moments, joint: CoefficientTable) -> str | None:
+    """Say it if the times of a fit look as if they were not milliseconds; it is among the fit's warnings too."""
 
     def typical(moments: Moments) -> float | None:
         return float(moments.n @ moments.mean[:, -1] / moments.n.sum()) if moments.rounds else None
 
-    target = typical(gathered.verify)
+    target = typical(verify)
     context = joint.rows[0].context_ms_per_token.value
-    odd = None if target is None else suspect_unit(target, typical(gathered.draft), context)
-    return [] if odd is None else [odd]
+    return None if target is None else suspect_unit(target, typical(draft), context)
 
 
 def _together(

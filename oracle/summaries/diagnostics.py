@@ -1,5 +1,6 @@
 """What is shown of the diagnostics: factors, specifications, the budget as a factor, the source's hypotheses."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from oracle.latency.diagnostics.factors import FactorRelations, FactorStrength, StandardisedRow
@@ -8,27 +9,31 @@ from oracle.latency.diagnostics.hypotheses import Hypotheses
 from oracle.latency.diagnostics.ladder import Ladder
 from oracle.latency.diagnostics.pooled import BudgetForm, PooledModel
 from oracle.latency.estimates import Estimate
-from oracle.tables import Table, number, with_interval, words
+from oracle.tables import Table, interval_cells, number, with_interval, words
 
 OVER_FOLDS = "intervals: 95 % t over the folds (descriptive: training sets overlap)"
 
 
 def folds_cells(key: str, values: OverFolds | None) -> dict[str, float | None]:
     """The three cells of a metric over folds."""
-    if values is None:
-        return {key: None, f"{key}_low": None, f"{key}_high": None}
-    return {key: values.mean, f"{key}_low": values.low, f"{key}_high": values.high}
+    return interval_cells(key, None if values is None else values.mean, values)
 
 
 def estimate_cells(key: str, estimate: Estimate | None) -> dict[str, float | None]:
     """The three cells of a coefficient."""
-    if estimate is None:
-        return {key: None, f"{key}_low": None, f"{key}_high": None}
-    return {key: estimate.value, f"{key}_low": estimate.low, f"{key}_high": estimate.high}
+    return interval_cells(key, None if estimate is None else estimate.value, estimate)
 
 
-def factor_table(strengths: tuple[FactorStrength, ...]) -> Table:
-    """Each candidate factor alone, and on top of U."""
+def factor_table(strengths: tuple[FactorStrength, ...], left_out: Mapping[str, str]) -> Table:
+    """Each candidate factor alone, and on top of U.
+
+    Parameters
+    ----------
+    strengths
+        The factors that were tried.
+    left_out
+        Those that were not -> why.
+    """
     rows = [
         {
             "factor": s.factor,
@@ -42,13 +47,13 @@ def factor_table(strengths: tuple[FactorStrength, ...]) -> Table:
     columns = (
         words("factor", "factor"),
         with_interval("R² alone", "r2"),
-        with_interval("RMSE alone ms", "rmse_ms"),
-        with_interval("gain on top of U ms", "gain_ms"),
+        with_interval("RMSE ms alone", "rmse_ms"),
+        with_interval("RMSE ms saved on top of U", "gain_ms"),
         words("", "why", most=120),
     )
-    return Table(
-        "factors", "Candidate factors: how well each predicts verification time, held out", columns, rows, [OVER_FOLDS]
-    )
+    notes = [OVER_FOLDS, *(f"{name}: not among the factors, {why}" for name, why in left_out.items())]
+    title = "Candidate factors: how well each predicts verification time, held out"
+    return Table("factors", title, columns, rows, notes)
 
 
 def standardised_table(rows: tuple[StandardisedRow, ...]) -> Table:
@@ -114,12 +119,12 @@ def ladder_table(ladder: Ladder) -> Table:
         with_interval("R²", "r2"),
         with_interval("RMSE ms", "rmse_ms"),
         words("over", "over"),
-        with_interval("gain ms", "rmse_gain_ms"),
+        with_interval("RMSE ms saved", "rmse_gain_ms"),
         words("", "why", most=120),
     )
     notes = [OVER_FOLDS, *(f"{name}: left out, {why}" for name, why in ladder.left_out.items())]
     return Table(
-        "ladder", "Ladder of specifications, held out; gain: RMSE over the rung named, paired", columns, rows, notes
+        "ladder", "Ladder of specifications, held out; saved: over the rung named, paired", columns, rows, notes
     )
 
 
@@ -159,7 +164,7 @@ def budget_table(forms: tuple[BudgetForm, ...]) -> Table:
     ]
     columns = (
         words("form of the budget", "form"),
-        with_interval("MAPE % held out", "mape_percent", ".2f"),
+        with_interval("held-out MAPE %", "mape_percent", ".2f"),
         number("MAPE % at a\nK left out", "left_out_mean_percent", ".2f"),
         number("worst K", "worst_k"),
         number("MAPE %\nthere", "worst_percent", ".1f"),

@@ -8,7 +8,9 @@ from oracle.latency.diagnostics.robustness import Robustness
 from oracle.latency.diagnostics.shifts import Check, Shift
 from oracle.latency.diagnostics.weak_spot import WeakSpot
 from oracle.summaries.diagnostics import estimate_cells
-from oracle.tables import Column, Row, Table, number, show, with_interval, words
+from oracle.tables import Table, number, with_interval, words
+
+SIGNED = "+.2f"
 
 
 def weak_spot_table(spots: Sequence[WeakSpot]) -> Table:
@@ -54,16 +56,6 @@ def shift_cells(key: str, unit: str, shift: Shift | None) -> dict[str, float | N
     }
 
 
-def signed(head: str, key: str, digits: int = 2) -> Column:
-    """Give a column of changes with their sign; what rounds to nothing is +0."""
-
-    def cell(row: Row) -> str:
-        value = row[key]
-        return show(None if value is None else round(float(value), digits) + 0.0, f"+.{digits}f")
-
-    return Column(head, cell)
-
-
 def _check_text(check: Check) -> str:
     return f"{check.name} {check.of}" if check.of else check.name
 
@@ -92,11 +84,11 @@ def _one_m(result: Robustness) -> Table:
         words("check", "check"),
         number("rounds", "rounds"),
         with_interval("alpha ms/expert", "alpha_ms_per_expert", ".4f"),
-        signed("shift\n%", "alpha_shift_percent"),
-        signed("\nerrors", "alpha_shift_errors"),
+        number("alpha shift\n%", "alpha_shift_percent", SIGNED),
+        number("alpha shift\nin errors", "alpha_shift_errors", SIGNED),
         with_interval("c µs/token", "context_ms_per_token", ".3f", 1e3),
-        signed("shift\n%", "context_shift_percent"),
-        signed("\nerrors", "context_shift_errors"),
+        number("c shift\n%", "context_shift_percent", SIGNED),
+        number("c shift\nin errors", "context_shift_errors", SIGNED),
     )
     notes = _notes(result)
     if result.without_cluster:
@@ -132,12 +124,12 @@ def _all_m(result: Robustness) -> Table:
         words("check", "check"),
         number("rounds", "rounds"),
         number("alpha moves\nmost at m", "farthest_m"),
-        with_interval("to ms/expert", "alpha_ms_per_expert", ".4f"),
-        signed("shift\n%", "alpha_shift_percent"),
-        signed("\nerrors", "alpha_shift_errors"),
+        with_interval("to alpha ms/expert", "alpha_ms_per_expert", ".4f"),
+        number("alpha shift\n%", "alpha_shift_percent", SIGNED),
+        number("alpha shift\nin errors", "alpha_shift_errors", SIGNED),
         with_interval("c µs/token", "context_ms_per_token", ".3f", 1e3),
-        signed("shift\n%", "context_shift_percent"),
-        signed("\nerrors", "context_shift_errors"),
+        number("c shift\n%", "context_shift_percent", SIGNED),
+        number("c shift\nin errors", "context_shift_errors", SIGNED),
     )
     return Table("robustness_joint", "Robustness of the joint fit, all m", columns, rows, _notes(result))
 
@@ -160,8 +152,8 @@ def _pulls(result: Robustness) -> Table:
         number("m", "m"),
         words("cluster", "cluster"),
         number("value without it", "value_without", ".4g"),
-        signed("shift\n%", "shift_percent"),
-        signed("\nerrors", "shift_errors"),
+        number("shift\n%", "shift_percent", SIGNED),
+        number("shift in\nerrors", "shift_errors", SIGNED),
         number("share of the\nvariance %", "share_of_variance", ".0f", 100),
     )
     notes = [
@@ -192,9 +184,9 @@ def _columns(compared: ColumnComparison) -> Table:
     ]  # fmt: skip
     columns = (
         words("column", "column"),
-        with_interval("alpha alone ms", "alpha_ms_per_expert", ".4f"),
-        with_interval("alpha beside the other ms", "alpha_beside_ms_per_expert", ".4f"),
-        number("RMSE ms", "rmse_ms", ".4f"),
+        with_interval("alpha alone ms/expert", "alpha_ms_per_expert", ".4f"),
+        with_interval("alpha beside the other ms/expert", "alpha_beside_ms_per_expert", ".4f"),
+        number("in-sample\nRMSE ms", "rmse_ms", ".4f"),
         number("alpha over\nthe other's", "ratio", ".3f"),
         number("expected if it is\nthe other with errors", "ratio_if_it_errs", ".3f"),
     )
@@ -224,8 +216,8 @@ def _columns_by_m(compared: ColumnComparison) -> Table:
     ]
     columns = (
         number("m", "m"),
-        number(f"alpha on\n{compared.a}", "alpha_a", ".4f"),
-        number(f"alpha on\n{compared.b}", "alpha_b", ".4f"),
+        number(f"alpha ms/expert on\n{compared.a}", "alpha_a", ".4f"),
+        number(f"alpha ms/expert on\n{compared.b}", "alpha_b", ".4f"),
         number("correlation", "correlation", ".3f"),
         number("mean\ndifference", "mean_difference", "+.3f"),
         number("sd of the\ndifference", "sd_difference", ".3f"),

@@ -7,7 +7,7 @@ from typing import Any
 from oracle.latency.diagnostics.regime_tables import Boundary, NumberRow, Regimes
 from oracle.latency.diagnostics.transfer_tables import ENOUGH, Mape, Transfer
 from oracle.summaries.diagnostics import OVER_FOLDS, estimate_cells, folds_cells
-from oracle.tables import NOT_AVAILABLE, Column, Row, Table, number, show, with_interval, words
+from oracle.tables import NOT_AVAILABLE, Column, Row, Table, interval_cells, number, show, with_interval, words
 
 FORMS = {"line": "beta0 linear in m inside a regime", "free": "beta0 free at every m"}
 
@@ -61,10 +61,10 @@ def _numbers(found: Regimes) -> Table:
     columns = (
         number("regimes", "regimes"),
         Column("best partition of m", _partition_text, text=True),
-        number("RMSE ms", "rmse_ms", ".4f"),
-        with_interval("RMSE ms held out", "held_out_rmse_ms", ".4f"),
-        _with_error("over the best", "excess_ms"),
-        with_interval("MAPE % held out", "held_out_mape_percent", ".2f"),
+        number("in-sample\nRMSE ms", "rmse_ms", ".4f"),
+        with_interval("held-out RMSE ms", "held_out_rmse_ms", ".4f"),
+        _with_error("over the best ms", "excess_ms"),
+        with_interval("held-out MAPE %", "held_out_mape_percent", ".2f"),
         number("folds that\nfind it %", "share_of_folds", ".0f", 100),
         number("resamples that\nfind it %", "share_of_resamples", ".0f", 100),
         number("resamples that choose\nthis number %", "share_chosen", ".0f", 100),
@@ -167,9 +167,7 @@ def _boundary_row(boundary: Boundary) -> dict[str, Any]:
 
 
 def _mape_cells(key: str, error: Mape | None) -> dict[str, float | None]:
-    if error is None:
-        return {key: None, f"{key}_low": None, f"{key}_high": None}
-    return {key: error.percent, f"{key}_low": error.low, f"{key}_high": error.high}
+    return interval_cells(key, None if error is None else error.percent, error)
 
 
 def _prediction_rows(result: Transfer) -> Iterator[dict[str, Any]]:

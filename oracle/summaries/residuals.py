@@ -11,7 +11,7 @@ from oracle.latency.diagnostics.residual_bins import Bin, BinnedResiduals
 from oracle.latency.diagnostics.residuals import Heteroscedasticity, Residuals, Tails
 from oracle.latency.estimates import Estimate
 from oracle.summaries.diagnostics import estimate_cells
-from oracle.summaries.evidence import signed
+from oracle.summaries.evidence import SIGNED
 from oracle.tables import NOT_AVAILABLE, Column, Row, Table, number, show, with_interval, words
 
 SHOWN = (0.0005, 0.005, 0.025, 0.5, 0.975, 0.995, 0.9995)  # quantiles in the table; JSON holds all
@@ -22,15 +22,23 @@ UNITS = {"context_len": "token", "position": "token", "round_index": "round", "r
 Fact = tuple[str, str, float | str | Estimate | None, str]  # key, words, value, unit
 
 
-def residual_tables(residuals: Residuals) -> list[Table]:
-    """Trends, bins, spread, tails, drift and draft times, where there are such."""
+def residual_tables(residuals: Residuals, draft_rounds: int | None = None) -> list[Table]:
+    """Trends, bins, spread, tails, drift and draft times, where there are such.
+
+    Parameters
+    ----------
+    residuals
+        Results of `residual_diagnostics`.
+    draft_rounds
+        Rounds behind the draft fit, to say so where the diagnostics rest on fewer; None if nobody knows.
+    """
     tables = [_trends(residuals)]
     if residuals.binned:
         tables.append(_bins(best_available(residuals.binned)))
     tables += [_tails(residuals.tails), _spread(residuals.heteroscedasticity)]
     if residuals.drift is not None:
         tables.append(_drift(residuals.drift))
-    return tables if residuals.draft is None else [*tables, _draft(residuals.draft)]
+    return tables if residuals.draft is None else [*tables, _draft(residuals.draft, draft_rounds)]
 
 
 def best_available(binned: Sequence[BinnedResiduals]) -> list[BinnedResiduals]:
@@ -59,8 +67,8 @@ def _trends(residuals: Residuals) -> Table:
         words("residuals", "residuals"),
         Column("slope µs per unit", _slope_cell),
         number("p", "p", ".2g"),
-        signed("rise from 5 to 95 %,\n% of the mean time", "rise_percent"),
-        signed("farthest bin,\n% of the mean time", "largest_percent"),
+        number("rise from 5 to 95 %,\n% of the mean time", "rise_percent", SIGNED),
+        number("farthest bin,\n% of the mean time", "largest_percent", SIGNED),
     )
     units = ", ".join(f"{name}: {UNITS[name]}" for name in dict.fromkeys(r["variable"] for r in rows) if name in UNITS)
     notes = [
@@ -93,7 +101,7 @@ def _bins(binned: Sequence[BinnedResiduals]) -> Table:
     columns: list[Column] = [number("bin", "bin")]
     for each in binned:
         columns.append(_edge(each.variable))
-        columns.append(with_interval("\nresidual ms", f"{each.variable}_mean_ms", "+.3f"))
+        columns.append(with_interval("residual ms\nthere", f"{each.variable}_mean_ms", "+.3f"))
     kinds = dict.fromkeys(_kind(each.held_out) for each in binned)
     notes = [
         f"mean residuals, {' and '.join(kinds)}; bins of about equal size by rising value (fewer where values repeat); "
@@ -123,6 +131,9 @@ def _tails(tails: Sequence[Tails]) -> Table:
             "sd_ms": each.sd_ms,
             "over_1_ms_share": each.over_1_ms_share,
             "over_3_sd_share": each.over_3_sd_share,
+            "robust_sd_ms": each.robust_sd_ms,
+            "over_3_robust_sd_share": each.over_3_robust_sd_share,
+            "largest_ms": each.largest_ms,
             "quantiles_sd": {str(p): quantile for p, quantile, _ in each.quantiles},
         }
         for each in tails
@@ -135,6 +146,9 @@ def _tails(tails: Sequence[Tails]) -> Table:
             "sd_ms": None,
             "over_1_ms_share": None,
             "over_3_sd_share": math.erfc(3 / math.sqrt(2)),
+            "robust_sd_ms": None,
+            "over_3_robust_sd_share": math.erfc(3 / math.sqrt(2)),
+            "largest_ms": None,
             "quantiles_sd": normal,
         }
     )
@@ -144,9 +158,12 @@ def _tails(tails: Sequence[Tails]) -> Table:
         number("sd ms", "sd_ms", ".4f"),
         number("over 1 ms\n%", "over_1_ms_share", ".2f", 100),
         number("over 3 sd\n%", "over_3_sd_share", ".2f", 100),
+        number("robust sd\nms", "robust_sd_ms", ".4f"),
+        number("over 3\nrobust sd %", "over_3_robust_sd_share", ".2f", 100),
+        number("farthest\nms", "largest_ms", "+.2f"),
         *(_quantile(p) for p in SHOWN if str(p) in normal),
     )
-    notes = ["quantiles in standard deviations about 0"]
+    notes = ["quantiles in standard deviations about 0; robust sd: 1.4826 times the median absolute residual"]
     return Table("residual_tails", "Residuals of verification time: tails", columns, rows, notes)
 
 
@@ -191,7 +208,7 @@ def _drift(drift: BlockDrift) -> Table:
     return _of_facts("drift", "Drift: what rounds recorded together have in common", facts, notes)
 
 
-def _draft(draft: DraftResiduals) -> Table:
+def _draft(draft: DraftResiduals, fitted: int | None) -> Table:
     a, b = (None, None) if draft.line is None else draft.line.each
     at = "" if draft.worst_k is None else f" (k = {draft.worst_k})"
     facts: list[Fact] = [
@@ -210,7 +227,13 @@ def _draft(draft: DraftResiduals) -> Table:
         ("curvature_ms", "curvature, coefficient of k²", draft.curvature, "ms"),
         ("shape", "shape in k", draft.shape, ""),
     ]
-    return _of_facts("draft_residuals", "Draft times: the line, and what it leaves", facts, ["intervals: 95 %, CR3"])
+    notes = ["intervals: 95 %, CR3"]
+    if fitted is not None and fitted != draft.rounds:
+        notes.append(
+            f"on {draft.rounds:,} rounds whose target_ms is above 0; the draft fit takes those without one too, "
+            f"{fitted:,} in all"
+        )
+    return _of_facts("draft_residuals", "Draft times: the line, and what it leaves", facts, notes)
 
 
 def _of_facts(name: str, title: str, facts: Sequence[Fact], notes: Sequence[str]) -> Table:

@@ -155,6 +155,7 @@ def plan_sweep(
         raise InputError(
             f"the plan would hold {count * repeats * len(request.ks):,} rounds, more than {MOST_ROUNDS:,}"
             f"{_driver(needs)}; ask for less precision, fewer draft lengths or fewer anchors"
+            + "".join(f"; {hint}" for hint in _greedy(needs))
         )
     anchors = Anchors(count) if places is None else draw_anchors(places, count, request.seed)
     order = interleaved(request.ks, count, repeats, request.anchors_a_block, request.seed)
@@ -205,6 +206,18 @@ def _spreads(ks: Sequence[int], pilot: Pilot | None, given: Spread | None) -> tu
     return tuple(replace(given, m=k + 1, experts_sd=0.0 if k == 0 else given.experts_sd) for k in ks)
 
 
+def _greedy(needs: Sequence[Need]) -> Iterable[str]:
+    """Say it where one draft length needs far more than all others."""
+    wanting = sorted((need for need in needs if need.rounds or need.clusters_at_least), key=_demand, reverse=True)
+    if len(wanting) > 1 and wanting[1].rounds and _demand(wanting[0]) > 2 * wanting[1].rounds:
+        yield f"k = {wanting[0].k} alone asks for so many; without it {wanting[1].rounds:,} rounds of each k would do"
+
+
+def _demand(need: Need) -> float:
+    """Rounds that are needed; no number of them is enough where more clusters are needed."""
+    return float("inf") if need.clusters_at_least is not None else float(need.rounds or 0)
+
+
 def _check_reachable(needs: Sequence[Need], clusters: int) -> None:
     short = [need for need in needs if need.clusters_at_least is not None]
     if short:
@@ -213,7 +226,7 @@ def _check_reachable(needs: Sequence[Need], clusters: int) -> None:
         raise InputError(
             f"k = {listed}: no number of rounds from {clusters} generations reaches this precision, since rounds of "
             f"one generation err alike; k = {worst.k} needs rounds of at least {worst.clusters_at_least} generations: "
-            "record more, or ask for less precision"
+            f"record more, or ask for less precision{''.join(f'; {hint}' for hint in _greedy(needs))}"
         )
 
 
@@ -277,9 +290,8 @@ def _notes(
     fixed = [str(row.need.k) for row in expected if not row.need.spread.experts_sd > 0]
     if fixed:
         yield f"k = {', '.join(fixed)}: U does not vary, so there is no alpha to measure; timed as often as the others"
-    wanting = sorted((row.need for row in expected if row.need.rounds), key=lambda need: -(need.rounds or 0))
-    if len(wanting) > 1 and request.anchors is None and (wanting[0].rounds or 0) > 2 * (wanting[1].rounds or 0):
-        yield f"k = {wanting[0].k} alone asks for so many; without it {wanting[1].rounds:,} rounds of each k would do"
+    if request.anchors is None:
+        yield from _greedy([row.need for row in expected])
     if repeats > request.repeats:
         yield f"each round is timed {repeats} times, since there are too few anchors; more anchors would be better"
     if too_short:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from oracle.errors import InputError
+from oracle.latency.diagnostics.specification import CONTEXT, EXPERTS
 from oracle.latency.estimates import Estimate, estimates_of
 from oracle.latency.evidence import Evidence
 from oracle.latency.forms import RESPONSE, varies
@@ -18,7 +19,6 @@ from oracle.latency.linear_form import LinearForm
 from oracle.latency.moments import Floats, Moments, moments_of
 from oracle.latency.regression import fit_form
 
-CONTEXT = "context_len"
 SHRUNK = 0.9  # a smaller ratio of the alphas is worth a word
 CLOSE_TO_EXPECTED = 0.25  # the shrinkage seen may differ from the one expected by this share of it
 SILENT = 0.2  # beside the other column, a column keeps less than this share of its own alpha
@@ -146,6 +146,23 @@ def compare_columns(evidence: Evidence, a: str, b: str) -> ColumnComparison:
         noisier=next((x for x, y in ((b, a), (a, b)) if judged(x, y, alpha, given, expected, rmse)), None),
         by_m=_by_m(moments, a, b, context, spread, difference),
     )
+
+
+def compare_with_others(evidence: Evidence) -> tuple[tuple[ColumnComparison, ...], dict[str, str]]:
+    """Compare unique_experts with every other column whose name begins like it.
+
+    Returns
+    -------
+    The comparisons; name -> why a column could not be compared.
+    """
+    found, failed = [], {}
+    for name in evidence.columns:
+        if name.startswith(EXPERTS) and name != EXPERTS:
+            try:
+                found.append(compare_columns(evidence, EXPERTS, name))
+            except InputError as error:
+                failed[name] = str(error)
+    return tuple(found), failed
 
 
 def judged(

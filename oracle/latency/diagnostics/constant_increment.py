@@ -14,9 +14,11 @@ from oracle.latency.diagnostics.verdicts import (
     Verdict,
     listed,
     material,
+    percent,
     span,
 )
 from oracle.latency.evidence import Evidence
+from oracle.latency.forms import RESPONSE
 
 TOLERANCE = 0.10  # how far an alpha may lie from the regime's and still count as "approximately constant"
 
@@ -79,6 +81,8 @@ def constant_increment(
         raise InputError(faults)
     if evidence.folds < 2:
         return ConstantIncrement(UNTESTABLE, f"H2 cannot be tested: {ONE_CLUSTER}.", ())
+    if evidence.columns[RESPONSE].min() == evidence.columns[RESPONSE].max():
+        return ConstantIncrement(UNTESTABLE, f"H2 cannot be tested: {RESPONSE} does not vary.", ())
     try:
         tests = IncrementTests(evidence)
     except InputError as error:
@@ -92,7 +96,11 @@ def constant_increment(
         overall = CONTRADICTED
     elif set(tested) == {SUPPORTED}:
         overall = SUPPORTED
-    return ConstantIncrement(overall, " ".join(each.sentence for each in judged), judged)
+    said = [each.sentence for each in judged]
+    if 0 < len(tested) < len(judged):
+        judge = "one run of m alone" if len(tested) == 1 else f"{len(tested)} of {len(judged)} runs of m"
+        said.append(f"The verdict rests on {judge}: the rest cannot be tested.")
+    return ConstantIncrement(overall, " ".join(said), judged)
 
 
 def _regime(tests: IncrementTests, regime: tuple[int, ...], tolerance: float) -> RegimeVerdict:
@@ -105,7 +113,9 @@ def _regime(tests: IncrementTests, regime: tuple[int, ...], tolerance: float) ->
         return RegimeVerdict(regime, UNTESTABLE, sentence, None, untested)
     found, name = tests.of(ms), _named(ms, tests.totals.ms)
     if found.p is None or found.common.low is None or found.free_gain_ms.mean is None:
-        sentence = f"In {name} there are too few clusters for {len(ms)} alphas, so H2 cannot be tested there."
+        few = len(ms) > found.common.clusters or found.common.low is None
+        why = f"too few clusters for {len(ms)} alphas" if few else "no errors to judge differences by"
+        sentence = f"In {name} there are {why}, so H2 cannot be tested there."
         return RegimeVerdict(regime, UNTESTABLE, sentence, found, untested)
     verdict, reason = _second_verdict(found, tolerance)
     return RegimeVerdict(regime, verdict, f"In {name} {reason}.", found, untested)
@@ -119,22 +129,22 @@ def _second_verdict(found: Increments, tolerance: float) -> tuple[Verdict, str]:
     squarer = material(found.square_gain_ms, found.free_rmse_ms)
     worst = max(range(len(found.ms)), key=lambda i: abs(found.deviations[i].value))
     share = found.deviations[worst]
-    apart = f"at m = {found.ms[worst]} it is {share.value:+.0%} {_percent(share.low, share.high)} away"
+    apart = f"at m = {found.ms[worst]} it is {percent(share.value, '+')} {_percent(share.low, share.high)} away"
     if freer and (found.p or 0.0) < 0.05 and any(d.beyond(tolerance) for d in found.deviations):
         return CONTRADICTED, f"{alpha} on average, but not at every m: {apart}, and a free alpha predicts better"
     bend = found.bend
     if squarer and bend is not None and bend.beyond(tolerance):
         return CONTRADICTED, (
-            f"{alpha} on average, but the increment changes with their number: {bend.value:+.0%} "
+            f"{alpha} on average, but the increment changes with their number: {percent(bend.value, '+')} "
             f"{_percent(bend.low, bend.high)} a standard deviation above the mean, and a square predicts better"
         )
     loose = [m for m, d in zip(found.ms, found.deviations, strict=True) if not d.within(tolerance)]
     if not loose and not freer and not squarer:
-        return SUPPORTED, f"{alpha}, within {tolerance:.0%} at every m ({apart})"
+        return SUPPORTED, f"{alpha}, within {percent(tolerance)} at every m ({apart})"
     reasons = []
     if loose:
         which = ", ".join(map(str, loose))
-        reasons.append(f"alpha at m = {which} is not known to lie within {tolerance:.0%} of that ({apart})")
+        reasons.append(f"alpha at m = {which} is not known to lie within {percent(tolerance)} of that ({apart})")
         if (found.p or 0.0) >= 0.05:
             reasons.append(f"no difference between the m is shown either (p = {found.p:.2g})")
     if freer:
@@ -152,4 +162,4 @@ def _named(ms: Sequence[int], measured: Sequence[int]) -> str:
 
 
 def _percent(low: float | None, high: float | None) -> str:
-    return "[no interval]" if low is None or high is None else f"[{low:+.0%}; {high:+.0%}]"
+    return "[no interval]" if low is None or high is None else f"[{percent(low, '+')}; {percent(high, '+')}]"

@@ -2,11 +2,10 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TypeVar
 
 from oracle.errors import InputError
-from oracle.latency.diagnostics.column_comparison import ColumnComparison, compare_columns
+from oracle.latency.diagnostics.column_comparison import ColumnComparison, compare_with_others
 from oracle.latency.diagnostics.factors import (
     FactorRelations,
     FactorStrength,
@@ -28,7 +27,6 @@ from oracle.latency.diagnostics.weak_spot import WeakSpot
 from oracle.latency.diagnostics.weak_spots import weak_spots
 from oracle.latency.evidence import Evidence
 
-EXPERTS = "unique_experts"
 _Result = TypeVar("_Result")
 
 
@@ -111,7 +109,9 @@ def diagnose(evidence: Evidence, on_step: Callable[[str], None] = lambda step: N
         moved = attempt("transfer", lambda: transfer(evidence, regimes.partition))
     elif regimes is not None:
         untested["transfer"] = "no regimes were found, so there is nothing to transfer between"
-    boundaries = None if runs is None else [run[0] for run in runs[1:]]
+    on_step("columns")
+    compared, failed = compare_with_others(evidence)
+    untested |= failed
     return Diagnosis(
         evidence=evidence,
         factors=attempt("factors", lambda: factor_strengths(evidence)),
@@ -127,19 +127,16 @@ def diagnose(evidence: Evidence, on_step: Callable[[str], None] = lambda step: N
         robust_at_one_m=None if robust is None else robust[0],
         robust_joint=None if robust is None else robust[1],
         residuals=residuals,
-        columns=tuple(
-            compared
-            for name in evidence.factors
-            if name.startswith(EXPERTS) and name != EXPERTS
-            if (compared := attempt(name, partial(compare_columns, evidence, EXPERTS, name))) is not None
-        ),
+        columns=compared,
         weak_spots=attempt(
             "weak spots",
             lambda: weak_spots(
                 evidence,
                 robust=None if robust is None else robust[1],
                 residuals=residuals,
-                boundaries=boundaries,
+                boundaries=None if runs is None or levels is None else levels.boundaries,
+                compared=compared,
+                untested=dict(untested),
             ),
         ),
         untested=untested,

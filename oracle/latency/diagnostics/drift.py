@@ -119,7 +119,8 @@ def block_drift(
     of_cluster = np.bincount(cluster, weights=residual_ms) / np.maximum(np.bincount(cluster), 1)
     common = _components(edges, residual)
     relative = _components(edges, residual / predicted_ms[order])
-    shrunk = relative.mean * relative.between / (relative.between + relative.within / relative.n)
+    spread = relative.between + relative.within / relative.n
+    shrunk = np.divide(relative.mean * relative.between, spread, out=np.zeros_like(spread), where=spread != 0)
     return BlockDrift(
         order="row order" if index is None else "round_index",
         block=sizes[best],

@@ -73,10 +73,13 @@ def growing_association(evidence: Evidence, *, draws: int = DRAWS, seed: int = 0
     both = [row for row in rows if row.unique_experts is not None and row.context_len is not None]
     ks = tuple(row.k for row in both)
     why = None
-    if len(ks) < FEWEST_BUDGETS:
-        why = f"both coefficients are identified at {len(ks)} budgets; a trend needs {FEWEST_BUDGETS}"
+    still = [name for name in REGRESSORS if evidence.left_out.get(name) == "does not vary"]
+    if still:
+        why = f"{' and '.join(still)} {'does' if len(still) == 1 else 'do'} not vary"
+    elif len(ks) < FEWEST_BUDGETS:
+        why = f"both coefficients are identified at {_counted(len(ks), 'budget')}; a trend needs {FEWEST_BUDGETS}"
     elif len(evidence.clusters) < FEWEST_CLUSTERS:
-        why = f"{len(evidence.clusters)} clusters; resampling needs at least {FEWEST_CLUSTERS}"
+        why = f"{_counted(len(evidence.clusters), 'cluster')}; resampling needs at least {FEWEST_CLUSTERS}"
     if why is not None:
         return GrowingAssociation(UNTESTABLE, f"H3 cannot be tested: {why}.", rows, ks)
     ms = [k + 1 for k in ks]
@@ -155,6 +158,10 @@ def _third_verdict(interval: tuple[float, float], sizes: float, last: Standardis
     if sizes <= 0:
         return NOT_SUPPORTED, "but only because the coefficient of context length falls below 0, not because it weakens"
     return SUPPORTED, "unique experts gain on context length as the budget grows"
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def _value(estimate: Estimate | None) -> str:

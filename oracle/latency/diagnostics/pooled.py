@@ -61,10 +61,9 @@ class PooledCoefficient:
 
 @dataclass(frozen=True)
 class PercentageByK:
-    """MAPE at one budget, percent: of the fit to all rounds, and held out by fold."""
+    """MAPE at one budget, percent, held out by fold."""
 
     k: int
-    in_sample: float | None
     held_out: OverFolds
 
 
@@ -80,8 +79,6 @@ class PooledModel:
         In the sample that was fitted.
     held_out_r2, held_out_rmse_ms, held_out_mape_percent
         By fold.
-    in_sample_mape_percent
-        Of the fit to all rounds.
     by_k
         MAPE at each budget.
     left_out
@@ -95,7 +92,6 @@ class PooledModel:
     rmse_ms: float | None
     held_out_r2: OverFolds | None
     held_out_rmse_ms: OverFolds | None
-    in_sample_mape_percent: float | None
     held_out_mape_percent: OverFolds | None
     by_k: tuple[PercentageByK, ...]
     left_out: Mapping[str, str]
@@ -112,7 +108,7 @@ def pooled_model(evidence: Evidence) -> PooledModel:
     try:
         fit = fit_form(evidence.moments, form)
     except InputError as error:
-        return PooledModel((), None, None, None, None, None, None, (), left_out, str(error))
+        return PooledModel((), None, None, None, None, None, (), left_out, str(error))
     one = np.zeros(len(evidence.clusters), dtype=np.int64)
     every = evidence.moments.of((*factors, RESPONSE)).by_group(one, ("all",)).by_cluster()
     squares = np.diagonal(every.comoment[0])
@@ -124,7 +120,6 @@ def pooled_model(evidence: Evidence) -> PooledModel:
         standard = (None, *estimates_of(fit, form.parameters[1:], rows).each)
     laid_out = LaidOutRounds(evidence)
     errors = fold_errors(joined_by_fold(evidence), variant_of(form))
-    inside = laid_out.same(form.coefficients(fit.theta), form.regressors)
     outside = laid_out.errors(errors.coefficients, form.regressors)
     return PooledModel(
         tuple(map(PooledCoefficient, form.parameters, plain, standard)),
@@ -132,9 +127,8 @@ def pooled_model(evidence: Evidence) -> PooledModel:
         math.sqrt(fit.sse / fit.moments.rounds),
         errors.r2,
         errors.rmse_ms,
-        inside.together(),
         outside.over_folds(),
-        tuple(PercentageByK(m - 1, inside.together(m), outside.over_folds(m)) for m in laid_out.ms),
+        tuple(PercentageByK(m - 1, outside.over_folds(m)) for m in laid_out.ms),
         left_out,
         errors.why,
     )

@@ -28,7 +28,8 @@ class NumberRow:
     share_of_folds, share_of_resamples
         Which of them find the same partition as all rounds do.
     share_chosen
-        Resamples in which the whole procedure chooses this number.
+        Resamples in which the whole procedure chooses this number; None where fewer than half of them hold every m in
+        every fold.
     """
 
     regimes: int

@@ -23,12 +23,14 @@ from oracle.latency.diagnostics.runs import Candidates, Levels, Partition, Searc
 from oracle.latency.diagnostics.verdicts import listed, span
 from oracle.latency.estimates import Estimate
 from oracle.latency.evidence import Evidence
+from oracle.latency.forms import RESPONSE
 from oracle.latency.metrics import Coefficients
 from oracle.latency.moments import Floats
 from oracle.latency.regression import fit_form
 
 DRAWS = 999
 JUMP = 1.25  # alpha jumps where its change cannot be 0 and the larger level is at least this times the smaller
+NOTHING = 1e-6  # of the mean time: a smaller difference is rounding, not evidence
 SETTLED = 0.9  # share of resamples that must find a boundary, besides every fold, for its place to count as settled
 
 
@@ -69,15 +71,16 @@ def find_regimes(
     weights = counts.astype(np.float64)
     resamples = search(moments, found, weights, levels=levels)
     chosen_in = _chosen_in(evidence, found, weights, inside, levels)
+    enough = chosen_in if 2 * len(chosen_in) >= draws else []  # the few that hold every m in every fold are a selection
 
-    rows = _by_number(evidence, found, everything, folds, resamples, chosen_in, levels, rounds)
-    index = _chosen([row.held_out_rmse_ms for row in rows])[0]
-    by_mape = _chosen([row.held_out_mape_percent for row in rows])[0]
+    rows = _by_number(evidence, found, everything, folds, resamples, enough, levels, rounds)
+    index = _chosen([row.held_out_rmse_ms for row in rows], _floor_ms(evidence))[0]
+    by_mape = _chosen([row.held_out_mape_percent for row in rows], 100 * NOTHING)[0]
     none = "not searched: held-out errors need two folds whose complements hold every m"
     if index is not None:
         none = _why_none(rows[index].runs, found, levels)
     fit = None if index is None or none else fit_partition(rows[index].runs, moments, levels)
-    boundaries = _boundaries(found, index, fit, folds, resamples, everything)
+    boundaries = _boundaries(found, index, fit, folds, resamples, everything, _floor_ms(evidence) / _experts(evidence))
     share = None if index is None else rows[index].share_chosen
     return Regimes(
         levels=levels,
@@ -97,27 +100,32 @@ def find_regimes(
     )
 
 
-def within_one_error(errors: Floats) -> tuple[int, Floats, Floats]:
+def within_one_error(errors: Floats, floor: float = 0.0) -> tuple[int, Floats, Floats]:
     """Apply the one-standard-error rule to (numbers, F) held-out errors, fewest regimes first.
+
+    Parameters
+    ----------
+    floor
+        A mean excess up to this is none: rounds without noise differ by rounding only.
 
     Returns
     -------
-    Index of the first number whose mean excess over the best is at most the standard error of that excess; the mean
-    excesses and their errors. Both are paired by fold.
+    Index of the first number whose mean excess over the best is at most the standard error of that excess (or the
+    floor); the mean excesses and their errors. Both are paired by fold.
     """
     excess = errors - errors[errors.mean(axis=1).argmin()]
     mean, error = excess.mean(axis=1), excess.std(axis=1, ddof=1) / np.sqrt(errors.shape[1])
-    return int(np.argmax(mean <= error)), mean, error
+    return int(np.argmax(mean <= np.maximum(error, floor))), mean, error
 
 
-def _chosen(errors: Sequence[OverFolds]) -> tuple[int | None, Floats, Floats]:
+def _chosen(errors: Sequence[OverFolds], floor: float) -> tuple[int | None, Floats, Floats]:
     """Apply the rule to the folds that every number has an error for; no choice with fewer than two."""
     table = np.array([[np.nan if e is None else e for e in each.by_fold] for each in errors])
     usable = table[:, np.isfinite(table).all(axis=0)]
     if usable.shape[1] < 2:
         nothing = np.full(len(errors), np.nan)
         return None, nothing, nothing
-    return within_one_error(usable)
+    return within_one_error(usable, floor)
 
 
 def _chosen_in(evidence: Evidence, found: Candidates, draws: Floats, inside: Floats, levels: Levels) -> list[int]:
@@ -129,7 +137,7 @@ def _chosen_in(evidence: Evidence, found: Candidates, draws: Floats, inside: Flo
     each = search(evidence.moments, found, training, (draws[:, None, :] * inside).reshape(-1, G), levels)
     errors = each.rmse_held_out.reshape(-1, len(draws), folds)
     usable = each.complete.reshape(-1, folds).all(axis=1) & np.isfinite(errors).all(axis=(0, 2))
-    return [within_one_error(errors[:, b])[0] for b in np.flatnonzero(usable)]
+    return [within_one_error(errors[:, b], _floor_ms(evidence))[0] for b in np.flatnonzero(usable)]
 
 
 def _by_number(
@@ -145,7 +153,7 @@ def _by_number(
     """Lay out the best partition of every number of regimes with its held-out errors and its stability."""
     laid_out = LaidOutRounds(evidence) if rounds is None and evidence.folds else rounds
     rmse = np.where(folds.complete, folds.rmse_held_out, np.nan)
-    excess, error = _chosen([over_folds(each) for each in rmse])[1:]
+    excess, error = _chosen([over_folds(each) for each in rmse], _floor_ms(evidence))[1:]
     total = float(evidence.moments.where(np.isin(evidence.moments.m, found.ms)).n.sum())
     rows = []
     for i, number in enumerate(found.numbers):
@@ -203,8 +211,9 @@ def _boundaries(
     folds: Search,
     resamples: Search,
     everything: Search,
+    floor: float,
 ) -> tuple[Boundary, ...]:
-    """Lay out every place where a regime may end."""
+    """Lay out every place where a regime may end; a change of alpha up to `floor` is none."""
     if index is None:
         return ()
     cut = np.zeros((len(found.members), len(found.atoms)), dtype=np.bool_)  # whether a run begins at an atom
@@ -221,10 +230,18 @@ def _boundaries(
         if fit is not None and chosen:
             change, step = fit.alpha_changes[starts[after]], fit.steps[starts[after]]
             each = sorted(fit.regimes[starts[after] + i].alpha_ms_per_expert.value for i in (0, 1))
-            jump = _certain(change) and each[1] >= JUMP * each[0]
+            jump = _certain(change) and abs(change.value) > floor and each[1] >= JUMP * each[0]
             settled = in_folds == 1.0 and in_resamples is not None and in_resamples >= SETTLED
         rows.append(Boundary(before, after, chosen, in_folds, in_resamples, change, step, jump, settled))
     return tuple(rows)
+
+
+def _floor_ms(evidence: Evidence) -> float:
+    return NOTHING * float(evidence.columns[RESPONSE].mean())
+
+
+def _experts(evidence: Evidence) -> float:
+    return float(evidence.columns["unique_experts"].mean())
 
 
 def _certain(change: Estimate) -> bool:
@@ -262,7 +279,11 @@ def _said(levels: Levels, fit: RegimeFit, boundaries: Sequence[Boundary], share:
     for boundary in chosen:
         yield _on_boundary(boundary)
     if not any(boundary.jump for boundary in chosen):
-        yield "alpha jumps at none of these boundaries: they follow bends of beta0, not the cost of an expert"
+        follow = "; they follow bends of beta0, not the cost of an expert" if levels == "line" else ""
+        yield (
+            f"alpha jumps at none of these boundaries (a jump: the larger alpha is at least {JUMP:g} times the "
+            f"smaller, and the interval of the change leaves out 0){follow}"
+        )
     yield (
         f"boundaries describe m = {first.ms[0]} to {last.ms[-1]} as they were timed: where each K had its own run, "
         "a boundary can also be a change of the machine in between (an interleaved sweep tells them apart)"

@@ -60,8 +60,13 @@ class Tails:
         Which residuals, how many, and their standard deviation about 0.
     over_1_ms_share, over_3_sd_share
         Shares of rounds with a larger absolute residual (normal: 0.27 % over 3 sd).
+    robust_sd_ms, over_3_robust_sd_share
+        1.4826 times the median absolute deviation from the median, which a few far rounds do not inflate, and the
+        share of rounds farther than three of them from the median.
+    largest_ms
+        The residual farthest from 0, with its sign.
     quantiles
-        (probability, quantile of residual / sd, quantile of the normal distribution).
+        (probability, quantile of residual / sd, quantile of the normal distribution); 0 where nothing spreads.
     """
 
     held_out: bool
@@ -69,6 +74,9 @@ class Tails:
     sd_ms: float
     over_1_ms_share: float
     over_3_sd_share: float
+    robust_sd_ms: float
+    over_3_robust_sd_share: float
+    largest_ms: float
     quantiles: tuple[tuple[float, float, float], ...]
 
 
@@ -188,7 +196,8 @@ def _heteroscedasticity(
     moments = moments_of(names, columns, m=evidence.m[rows], cluster=none, clusters=("all",))
     sse = fit_form(moments, replace(found.chosen.form, response=names[-1])).sse
     apart = squared - squared.mean()
-    lm = len(rows) * (1 - sse / float(apart @ apart))
+    total = float(apart @ apart)
+    lm = len(rows) * (1 - sse / total) if total > 0 else 0.0
     degrees = len(found.fit.theta) - 1
     low, high = np.quantile(predicted, (0.1, 0.9))
     bottom, top = (float(residual[at].std()) for at in (predicted <= low, predicted >= high))
@@ -200,12 +209,17 @@ def _tails(held_out: bool, residual: Floats) -> Tails:
     """Shares and quantiles of residuals."""
     sd = float(np.sqrt(residual @ residual / len(residual)))
     size = np.abs(residual)
-    quantiles = np.quantile(residual / sd, PROBABILITIES)
+    apart = np.abs(residual - np.median(residual))
+    robust_sd = float(np.median(apart)) / float(ndtri(0.75))
+    quantiles = np.quantile(residual, PROBABILITIES) / (sd if sd > 0 else 1.0)
     return Tails(
         held_out,
         len(residual),
         sd,
         float((size > HEAVY_MS).mean()),
         float((size > 3 * sd).mean()),
+        robust_sd,
+        float((apart > 3 * robust_sd).mean()),
+        float(residual[size.argmax()]),
         tuple(zip(PROBABILITIES, quantiles.tolist(), ndtri(PROBABILITIES).tolist(), strict=True)),
     )

@@ -284,5 +284,5 @@ def _search(found: Candidates, training: list[_Sums], held_out: list[_Sums] | No
         chosen = c[best, columns]
         whole = found.runs.index((0, len(found.atoms) - 1))
         with np.errstate(invalid="ignore", divide="ignore"):
-            rmse = np.sqrt((s - 2 * chosen * t + chosen**2 * w) / outside.n[whole])
+            rmse = np.sqrt(np.maximum(s - 2 * chosen * t + chosen**2 * w, 0.0) / outside.n[whole])
     return Search(best, np.maximum(sse[best, columns], 0.0), rmse, np.asarray(complete))

@@ -29,3 +29,13 @@ def span(low: float | None, high: float | None, digits: int = 3) -> str:
 def listed(words: Sequence[str]) -> str:
     """Join words as a sentence does."""
     return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
+
+
+def named(ms: Sequence[int]) -> str:
+    """Name some m."""
+    return "m = " + ", ".join(map(str, ms))
+
+
+def percent(share: float, sign: str = "") -> str:
+    """Write a share in whole percent; what rounds to nothing is 0, without a minus."""
+    return f"{round(100 * share) + 0:{sign}d} %"

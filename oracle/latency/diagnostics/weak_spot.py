@@ -1,6 +1,5 @@
 """One thing a reader of a fit must distrust, in words."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -25,13 +24,3 @@ class WeakSpot:
     topic: str
     severity: Severity
     sentence: str
-
-
-def listed(ms: Sequence[int]) -> str:
-    """Name some m."""
-    return "m = " + ", ".join(map(str, ms))
-
-
-def interval(low: float | None, high: float | None, form: str = ".3g") -> str:
-    """Write an interval after its value; nothing where there is none."""
-    return "" if low is None or high is None else f" [{low:{form}}; {high:{form}}]"

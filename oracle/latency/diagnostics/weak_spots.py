@@ -5,22 +5,30 @@ Each sentence is earned by a rule with a threshold that stands at the top of the
 recorded.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 
-from oracle.errors import InputError
 from oracle.latency.diagnostics import doubts_about_coefficients as coefficients
 from oracle.latency.diagnostics import doubts_about_rounds as recorded
-from oracle.latency.diagnostics.column_comparison import ColumnComparison, compare_columns
+from oracle.latency.diagnostics.column_comparison import ColumnComparison, compare_columns, compare_with_others
+from oracle.latency.diagnostics.far_rounds import disagreements
+from oracle.latency.diagnostics.regime_tables import Boundary
 from oracle.latency.diagnostics.residuals import Residuals, residual_diagnostics
 from oracle.latency.diagnostics.robustness import Robustness, robustness
+from oracle.latency.diagnostics.specification import EXPERTS
 from oracle.latency.diagnostics.verified import verified
 from oracle.latency.diagnostics.weak_spot import Severity, WeakSpot
 from oracle.latency.evidence import Evidence
 
 __all__ = ["ColumnComparison", "Severity", "WeakSpot", "compare_columns", "weak_spots"]
 
-EXPERTS = "unique_experts"
 SEVERITIES: tuple[Severity, ...] = ("high", "medium", "low")
+UNJUDGED = {
+    "residuals": "drift, tails and draft times are not judged",
+    "robustness": "what one category, half, cluster or a few far rounds decide is not judged",
+}
+ROUNDING = 1e-6  # of the mean time: residuals that small are rounding, and nothing is read into them
+NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 def weak_spots(
@@ -28,8 +36,9 @@ def weak_spots(
     *,
     robust: Robustness | None = None,
     residuals: Residuals | None = None,
-    boundaries: Sequence[int] | None = None,
-    compared_with: Sequence[str] | None = None,
+    boundaries: Sequence[Boundary] | None = None,
+    compared: Sequence[ColumnComparison] | None = None,
+    untested: Mapping[str, str] = NOTHING,
 ) -> tuple[WeakSpot, ...]:
     """Gather the weak spots, by falling severity.
 
@@ -40,10 +49,12 @@ def weak_spots(
     residuals
         Residual diagnostics; None computes them.
     boundaries
-        The first m of every regime but the lowest, from a search for regimes; empty if it found none, None if nobody
-        looked.
-    compared_with
-        Other columns of unique experts; None takes every gathered column whose name begins with ``unique_experts``.
+        Places of a search for regimes that found some (`Regimes.boundaries` with free levels), or none of them; None if
+        nobody looked, or nothing was found.
+    compared
+        unique_experts against every other column whose name begins like it; None computes them.
+    untested
+        What was tried and failed -> why: ``"robustness"``, ``"residuals"``, a column. It is not tried again.
 
     Raises
     ------
@@ -51,34 +62,46 @@ def weak_spots(
         The rounds do not identify the joint fit.
     """
     joint = verified(evidence)
-    residuals = residual_diagnostics(evidence) if residuals is None else residuals
-    if robust is None and joint.own:
+    if residuals is None and "residuals" not in untested:
+        residuals = residual_diagnostics(evidence)
+    if robust is None and joint.own and "robustness" not in untested:
         robust = robustness(evidence)[1]
-    alpha = tuple(coefficients.on_alpha(evidence, joint))
-    used = not any(spot.severity == "high" for spot in alpha)  # a slope that is not there has no regimes
+    if compared is None:
+        compared, failed = compare_with_others(evidence)
+        untested = {**untested, **failed}
+    if residuals is not None and residuals.tails[0].sd_ms <= ROUNDING * residuals.mean_target_ms:
+        robust, scattered = None, None
+    else:
+        scattered = residuals
+    disagreeing = () if robust is None or scattered is None else disagreements(robust, scattered.tails[0])
+    searched = boundaries
+    if disagreeing and not any(boundary.chosen for boundary in boundaries or ()):
+        searched = None  # that alpha has no step is not to be read off errors that far rounds inflate
+    usage = coefficients.on_alpha(evidence, joint, disagreeing)
     found = [
         *coefficients.on_clusters(joint),
-        *alpha,
-        *_on_columns(evidence, compared_with),
-        *recorded.on_drift(residuals),
+        *usage.spots,
+        *(() if scattered is None else recorded.on_tails(scattered, robust, disagreeing)),
+        *(spot for each in compared for spot in recorded.on_columns(each)),
+        *(() if scattered is None else recorded.on_drift(evidence, scattered)),
         *recorded.on_order(evidence),
         *(() if robust is None else recorded.on_pulls(robust)),
         *coefficients.on_context(evidence, joint),
-        *coefficients.on_spread(joint),
+        *(() if scattered is None and residuals is not None else coefficients.on_spread(joint)),
         *coefficients.on_collinearity(evidence),
-        *recorded.on_draft(residuals),
-        *(() if boundaries is None or not used else coefficients.on_boundaries(joint, boundaries)),
-        *(() if robust is None else recorded.on_spread_of_residuals(residuals, robust)),
+        *coefficients.on_factors(evidence),
+        *(() if residuals is None else recorded.on_draft(residuals)),
+        *(() if searched is None or not usage.shown else coefficients.on_boundaries(joint, searched)),
+        *(() if scattered is None else recorded.on_spread_of_residuals(scattered)),
+        *_untested(untested, bool(joint.own)),
     ]
     return tuple(sorted(found, key=lambda spot: SEVERITIES.index(spot.severity)))  # stable: rules stay in order
 
 
-def _on_columns(evidence: Evidence, compared_with: Sequence[str] | None) -> Iterator[WeakSpot]:
-    """Compare unique_experts with each other column of the kind."""
-    if compared_with is None:
-        compared_with = [name for name in evidence.columns if name.startswith(EXPERTS) and name != EXPERTS]
-    for name in compared_with:
-        try:
-            yield from recorded.on_columns(compare_columns(evidence, EXPERTS, name))
-        except InputError as error:
-            yield WeakSpot("columns", "low", f"{name} could not be compared with {EXPERTS}: {error}")
+def _untested(untested: Mapping[str, str], measured: bool) -> Iterator[WeakSpot]:
+    """Say what failed; robustness of alpha is nothing to miss where no alpha is measured."""
+    for name, why in untested.items():
+        if name.startswith(EXPERTS):
+            yield WeakSpot("columns", "low", f"{name} could not be compared with {EXPERTS}: {why}")
+        elif name in UNJUDGED and (measured or name != "robustness"):
+            yield WeakSpot(name, "medium", f"{name} could not be examined ({why}): {UNJUDGED[name]}")

@@ -1,4 +1,4 @@
-"""Policies: rules that name a draft length at every position, scored side by side."""
+"""Draft lengths of several policies on one batch, as the kernels take them."""
 
 from dataclasses import dataclass
 
@@ -19,11 +19,15 @@ class PolicySet:
     names
         Text form of each policy, P of them.
     draft_length : (N, P) int16
-        k(t) of each policy.
+        k(t) of each policy: the draft tokens that are verified.
+    drafted : (N, P) int16, or None
+        Draft steps made, at least k(t): a policy that looks at a token and then leaves it out has paid for its
+        step. None: no policy does that.
     """
 
     names: tuple[str, ...]
     draft_length: NDArray[np.int16]
+    drafted: NDArray[np.int16] | None = None
 
 
 def static(k: int) -> str:

@@ -1,0 +1,24 @@
+"""Acceptance by position and step times by draft length: what can be known without a trace."""
+
+from oracle.acceptance.curves import Acceptance, Curve, mixed, survival_from
+from oracle.acceptance.reading import acceptance_from_text, joined, read_acceptance
+from oracle.acceptance.step_times import (
+    StepTimes,
+    read_step_times,
+    step_times_from_model,
+    step_times_from_text,
+)
+
+__all__ = [
+    "Acceptance",
+    "Curve",
+    "StepTimes",
+    "acceptance_from_text",
+    "joined",
+    "mixed",
+    "read_acceptance",
+    "read_step_times",
+    "step_times_from_model",
+    "step_times_from_text",
+    "survival_from",
+]

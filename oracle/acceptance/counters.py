@@ -1,0 +1,155 @@
+"""What vLLM counts by itself: Prometheus text and log lines. Both are survival, and both see whole rounds only.
+
+A round that drafted fewer tokens than K counts there as one that did not accept the rest. Where the number of drafted
+tokens tells that this happened, the rates are lower bounds, and the notes say so.
+"""
+
+import re
+from collections import defaultdict
+
+import numpy as np
+
+from oracle.acceptance.curves import Acceptance, Curve, counted
+from oracle.errors import Faults, InputError, printable
+
+PER_POSITION = "vllm:spec_decode_num_accepted_tokens_per_pos"
+LOG_LINE = "SpecDecoding metrics:"
+_SAMPLE = re.compile(r"^([A-Za-z_:][\w:]*)(?:\{(.*)\})?\s+(\S+)(?:\s+\d+)?\s*$")
+_LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
+_RATES = re.compile(r"Per-position acceptance rate:\s*(\d*\.?\d+(?:\s*,\s*\d*\.?\d+)*)")
+_LEAST_DRAFTED = 0.99  # of K tokens a round; the log rounds its rates to three digits
+
+
+def from_prometheus(text: str, source: str) -> Acceptance:
+    """Read the counters of a vLLM server, summed over its engines; a label ``tenant`` keeps tenants apart.
+
+    Raises
+    ------
+    InputError
+        Counters that are missing, contradict one another, belong to several models, or count nothing yet.
+    """
+    accepted: dict[str | None, dict[int, float]] = defaultdict(lambda: defaultdict(float))
+    totals: dict[str | None, dict[str, float]] = defaultdict(lambda: defaultdict(float))
+    models = set()
+    for number, line in enumerate(text.splitlines(), 1):
+        found = _SAMPLE.match(line)
+        if found is None or not found[1].startswith("vllm:spec_decode_num_"):
+            continue
+        labels = dict(_LABEL.findall(found[2] or ""))
+        name = found[1].removesuffix("_total")
+        value = _counter(found[3], f"{source}, line {number}")
+        tenant = labels.get("tenant")
+        models.add(labels.get("model_name"))
+        if name == PER_POSITION:
+            position = labels.get("position", "")
+            if not position.isdecimal():
+                raise InputError(
+                    f"{source}, line {number}: the label position is {printable(position)!r}; it is a number from 0 on"
+                )
+            accepted[tenant][int(position)] += value
+        elif not name.endswith("_created"):
+            totals[tenant][name.removeprefix("vllm:spec_decode_num_")] += value
+    if len(models) > 1:
+        names = ", ".join(sorted(printable(str(model)) for model in models))
+        raise InputError(f"{source}: holds counters of several models ({names}); keep the lines of one")
+    if not accepted:
+        raise InputError(f"{source}: holds no {PER_POSITION}_total; is speculative decoding on?")
+    curves, notes = [], []
+    for tenant, by_position in accepted.items():
+        curve, note = _counted(by_position, totals[tenant], tenant, source)
+        curves.append(curve)
+        notes += note
+    return Acceptance(tuple(curves), tuple(notes))
+
+
+def _counter(text: str, place: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = np.nan
+    if not np.isfinite(value) or value < 0:
+        raise InputError(f"{place}: the counter is {printable(text)!r}; counters are numbers from 0 on")
+    return value
+
+
+def _counted(
+    by_position: dict[int, float], totals: dict[str, float], tenant: str | None, source: str
+) -> tuple[Curve, list[str]]:
+    faults = Faults()
+    depth = max(by_position) + 1
+    rounds = totals.get("drafts", 0.0)
+    hits = [by_position.get(j, np.nan) for j in range(depth)]
+    whose = "" if tenant is None else f", tenant {printable(tenant)}"
+    if rounds <= 0:
+        faults.add(f"{source}{whose}: vllm:spec_decode_num_drafts_total is missing or 0; nothing was drafted yet")
+    if np.isnan(hits).any():
+        lacking = [j for j in range(depth) if j not in by_position]
+        faults.add(f"{source}{whose}: position {lacking[0]} is missing from {PER_POSITION}_total; keep all its lines")
+    elif any(b > a for a, b in zip([rounds, *hits], hits, strict=False)):
+        faults.add(f"{source}{whose}: the counters rise with the position, or above the drafts; they count survival")
+    faults.raise_if_any()
+    notes = censored(totals.get("draft_tokens"), rounds, depth, f"{source}{whose}")
+    return counted(np.array(hits) / rounds, depth, tenant, rounds), notes
+
+
+def censored(drafted: float | None, rounds: float, depth: int, place: str) -> list[str]:
+    """Note that rounds drafted fewer tokens than K, where the counts tell it."""
+    if drafted is None or drafted >= _LEAST_DRAFTED * rounds * depth:
+        return []
+    return [
+        f"{place}: {drafted / rounds:.2f} tokens were drafted a round, not K = {depth}; positions not drafted count "
+        "as rejected there, so these rates are lower bounds; per-request metrics (detailed) tell them apart"
+    ]
+
+
+def from_log(text: str, source: str) -> Acceptance:
+    """Read vLLM's log lines; each covers one interval, and intervals weigh by their rounds.
+
+    Raises
+    ------
+    InputError
+        No such line with rates, or a line that contradicts itself.
+    """
+    by_length: dict[int, list[tuple[np.ndarray, float | None, float | None]]] = defaultdict(list)
+    faults = Faults()
+    for number, line in enumerate(text.splitlines(), 1):
+        rates = _RATES.search(line) if LOG_LINE in line else None
+        if rates is None:
+            continue
+        survival = np.array([float(rate) for rate in rates[1].split(",")])
+        rounds, drafted = _rounds_of(line, survival, f"{source}, line {number}", faults)
+        by_length[len(survival)].append((survival, rounds, drafted))
+    faults.raise_if_any()
+    if not by_length:
+        raise InputError(f"{source}: no line '{LOG_LINE} …' with a per-position acceptance rate")
+    curves, notes = [], []
+    for depth, lines in by_length.items():
+        counts = [rounds for _, rounds, _ in lines if rounds is not None]
+        known = len(counts) == len(lines) and sum(counts) > 0
+        survival = np.average([rates for rates, _, _ in lines], axis=0, weights=counts if known else None)
+        curves.append(counted(survival, depth, None, sum(counts) if known else None))
+        if known and all(drafted is not None for _, _, drafted in lines):
+            notes += censored(sum(d for _, _, d in lines if d is not None), sum(counts), depth, source)
+        if not known and len(lines) > 1:
+            notes.append(f"{source}: lines without counts (Accepted, Drafted) weigh the same")
+    return Acceptance(tuple(curves), tuple(notes))
+
+
+def _rounds_of(line: str, survival: np.ndarray, place: str, faults: Faults) -> tuple[float | None, float | None]:
+    """Rounds and drafted tokens of the interval a line covers; rounds = accepted / ΣS."""
+    if (np.diff(survival) > 0).any() or (survival > 1).any():
+        faults.add(f"{place}: the rates rise with the position or exceed 1; vLLM logs survival: is the line whole?")
+        return None, None
+    length = re.search(r"Mean acceptance length:\s*(\d*\.?\d+)", line)
+    mean = 1.0 + float(survival.sum())
+    if length and abs(float(length[1]) - mean) > 0.01 * mean + 0.005:
+        faults.add(f"{place}: the rates make a mean acceptance length of {mean:.2f}, the line says {length[1]}")
+    accepted, drafted = (
+        float(found[1]) if (found := re.search(rf"\b{name}:\s*(\d+) tokens", line)) else None
+        for name in ("Accepted", "Drafted")
+    )
+    if accepted is None:
+        return None, drafted
+    if accepted > 0 and survival.sum() > 0:
+        return accepted / float(survival.sum()), drafted
+    return (None if drafted is None else drafted / len(survival)), drafted

@@ -1,0 +1,180 @@
+"""``draft-oracle policies``."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from oracle.cli.options import MODEL, READING, SHOWING, TRACES
+from oracle.cli.output import emit, read_model, steps
+from oracle.cli.traces import NEEDED
+
+if TYPE_CHECKING:
+    from oracle.condition.costs import Condition
+    from oracle.costs import LengthCosts
+    from oracle.latency.model import LatencyModel
+    from oracle.realised.problem import Realised
+    from oracle.tables import Table
+    from oracle.traces import Traces
+
+_REALISED = ("token_id", "draft_token_id")
+_MORE = ("category", "decoding", "draft_prob", "logged_draft_length", "logged_advance", *_REALISED)
+NEAR = 1.5  # times the fastest policy that an engine can run: what the Pareto picture shows
+OUTPUTS = frozenset(
+    {
+        "tables.md",
+        "tables.json",
+        "pareto.svg",
+        "calibration.svg",
+        "condition-ratios.svg",
+        "condition-extensions.svg",
+    }
+)
+
+
+@click.command()
+@TRACES
+@MODEL
+@click.option(
+    "--policy",
+    "texts",
+    multiple=True,
+    metavar="POLICY",
+    help="Such as static:3, confidence:0.6@max=6, or a family to tune: confidence, survival@keep, goodput, slope, "
+    "budget [all families that the traces have the columns for].",
+)
+@click.option(
+    "--output", "-o", type=click.Path(file_okay=False, path_type=Path), help="Write tables and pictures here: a folder."
+)
+@click.option("--overwrite", is_flag=True, help="Replace an earlier output folder.")
+@READING
+@SHOWING
+def policies(
+    traces: tuple[str, ...],
+    model: str,
+    texts: tuple[str, ...],
+    output: Path | None,
+    overwrite: bool,
+    as_json: bool,
+    as_markdown: bool,
+    batch_size: int | None,
+    **reading: Any,
+) -> None:
+    """Compare policies that an engine can run with the bound: tuned held-out, realised, and why one price suffices.
+
+    TRACES are Parquet files, folders or globs; all are held in memory. Confidence and survival need the column
+    draft_prob, realised scores need token_id and draft_token_id.
+    """
+    from oracle.files import atomic_folder, refuse_output_over_input  # noqa: PLC0415
+    from oracle.provenance import provenance  # noqa: PLC0415
+
+    latency = read_model(model, batch_size)
+    inputs = [Path(model)] if model != "-" else []
+    refuse_output_over_input(output, [*traces, *inputs])
+    origin = provenance("policies", {"policies": list(texts) or None, **reading}, inputs)
+    if output is None:
+        tables = _tables(traces, latency, texts, reading, None)
+    else:
+        with atomic_folder(output, overwrite, ours=OUTPUTS.__contains__, marker="tables.json") as folder:
+            tables = _tables(traces, latency, texts, reading, folder)
+            _write(folder, tables, origin)
+    emit(tables, as_json=as_json, as_markdown=as_markdown, extra={"provenance": origin})
+
+
+def _write(folder: Path, tables: "list[Table]", origin: dict[str, Any]) -> None:
+    from oracle.tables import as_json_text, render  # noqa: PLC0415
+
+    (folder / "tables.md").write_text(render(tables, "markdown"), "utf-8")
+    (folder / "tables.json").write_text(as_json_text(tables, {"provenance": origin}), "utf-8")
+
+
+def _tables(
+    paths: Sequence[str], model: "LatencyModel", texts: Sequence[str], reading: dict[str, Any], folder: Path | None
+) -> "list[Table]":
+    """Read the traces, tune, realise, examine the condition; draw into `folder`."""
+    from oracle.condition.costs import examine  # noqa: PLC0415
+    from oracle.costs import choose_range, length_costs  # noqa: PLC0415
+    from oracle.kinds import files_of_kind  # noqa: PLC0415
+    from oracle.policies import inputs_of  # noqa: PLC0415
+    from oracle.summaries.condition import condition_tables  # noqa: PLC0415
+    from oracle.summaries.realised import realised_tables  # noqa: PLC0415
+    from oracle.summaries.tuning import tuning_table  # noqa: PLC0415
+    from oracle.traces import TraceFiles  # noqa: PLC0415
+    from oracle.tuning import tune  # noqa: PLC0415
+
+    with steps("policies") as step:
+        step("reading")
+        files = TraceFiles(files_of_kind(list(paths), "traces"), match_is=reading["match_is"])
+        names = set(files.schema.names)
+        files = TraceFiles(
+            files.paths,
+            columns=[*NEEDED, *(name for name in _MORE if name in names)],
+            match_is=reading["match_is"],
+        )
+        batches = [batch for batch in files if batch.positions]
+        carried = batches[0].max_draft_length if batches else None
+        span = choose_range(model, carried, k_min=reading["k_min"], k_max=reading["k_max"], source=str(files.paths[0]))
+        costs = length_costs(model, span.k_min, span.k_max)
+        step("tuning")
+        laid_out = [inputs_of(batch, costs, reading["unique_experts"]) for batch in batches]
+        tuned = tune(laid_out, texts or _families(names))
+        tables = [tuning_table(tuned)]
+        realised = None
+        if names.issuperset(_REALISED):
+            step("realised scores")
+            realised = _realised(batches, costs, [t.chosen_on_all for t in tuned.families], reading["unique_experts"])
+            tables += realised_tables(realised)
+        step("slope condition")
+        condition = examine(batches, costs, reading["unique_experts"])
+        tables += condition_tables(condition)
+        if folder is not None:
+            step("pictures")
+            _draw(folder, realised, condition)
+    return tables
+
+
+def _families(names: set[str]) -> list[str]:
+    """The families that the traces have the columns for."""
+    from oracle.tuning import FAMILIES  # noqa: PLC0415
+
+    needs = {"budget": ("category",)} | dict.fromkeys(
+        ("confidence", "confidence@keep", "survival", "survival@keep", "goodput", "slope"), ("draft_prob",)
+    )
+    return [family for family in FAMILIES if names.issuperset(needs.get(family, ()))]
+
+
+def _realised(
+    batches: "Sequence[Traces]", costs: "LengthCosts", chosen: Sequence[str], unique_experts: str | None
+) -> "Realised":
+    """Realised scores of the bound, every static length and the policies that tuning chose on all generations."""
+    from dataclasses import replace  # noqa: PLC0415
+
+    from oracle.policies import inputs_of, lengths_of, static  # noqa: PLC0415
+    from oracle.realised.problem import join, realise  # noqa: PLC0415
+    from oracle.solver import solve  # noqa: PLC0415
+    from oracle.tuning import learn  # noqa: PLC0415
+
+    laid_out = [inputs_of(batch, costs, unique_experts) for batch in batches]
+    training = learn(laid_out)
+    wanted = list(dict.fromkeys(["oracle", *map(static, costs.lengths), *chosen]))
+    parts = []
+    for traces, inputs in zip(batches, laid_out, strict=True):
+        known = replace(inputs, training=training, oracle=solve(inputs.problem, costs))
+        parts.append(realise(traces, inputs.problem, costs, lengths_of(wanted, known)))
+    return join(parts)
+
+
+def _draw(folder: Path, realised: "Realised | None", condition: "Condition") -> None:
+    from oracle.figures import policies as figures  # noqa: PLC0415
+    from oracle.realised.calibration import calibrate  # noqa: PLC0415
+    from oracle.realised.scores import realised_scores  # noqa: PLC0415
+
+    figures.ratio_distributions(condition, folder / "condition-ratios.svg")
+    figures.extension_density(condition, folder / "condition-extensions.svg")
+    if realised is not None:
+        scores = realised_scores(realised.totals)
+        fastest = min(s.ms_per_token for s in scores if s.undominated)
+        near = [s for s in scores if s.ms_per_token <= NEAR * fastest]  # the rest would only squeeze these together
+        figures.pareto_view(near, folder / "pareto.svg")
+        figures.calibration_curve(calibrate(realised.calibration), folder / "calibration.svg")

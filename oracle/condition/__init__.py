@@ -1,0 +1,1 @@
+"""The source's necessary condition: one more draft token pays only where ΔC is small against ΔE[A]."""

@@ -1,0 +1,164 @@
+"""Scores out of realised totals: what each policy cost, differences paired by generation, and the Pareto view."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oracle.realised.problem import CLAIRVOYANT
+from oracle.resampling import Interval, bootstrap, cluster_sums
+from oracle.scores import PolicyTotals
+
+BOUNDS = (CLAIRVOYANT, "oracle", "blind", "blind:refitted")  # look ahead: no engine can run them
+
+
+def looks_ahead(policy: str) -> bool:
+    """Whether a policy sees what no engine knows: a bound, or an informed form (`survival!:0.4`), capped or not."""
+    return policy.partition("@")[0] in BOUNDS or "!" in policy
+
+
+@dataclass(frozen=True)
+class RealisedScore:
+    """What one policy cost over all generations; None means not available.
+
+    Attributes
+    ----------
+    policy
+        Text form.
+    ms_per_token, interval
+        Milliseconds a token emitted.
+    tokens_per_second
+        Tokens emitted a second.
+    rounds
+        How many there were.
+    mean_draft_length
+        Draft tokens a round.
+    acceptance
+        Accepted over drafted tokens; None if nothing was drafted.
+    mean_acceptance_length
+        1 + accepted tokens a round, bonus included.
+    wasted_per_token
+        Draft tokens thrown away a token emitted; what a draft proposes past the end of a text is thrown away too.
+    expert_loads_per_token
+        Unique experts per layer that verification touched, a token emitted.
+    undominated
+        Whether no other policy that an engine could run is at least as fast and wastes at most as much, one of them
+        strictly; None for policies that look ahead.
+    """
+
+    policy: str
+    ms_per_token: float
+    interval: Interval | None
+    tokens_per_second: float
+    rounds: float
+    mean_draft_length: float
+    acceptance: float | None
+    mean_acceptance_length: float
+    wasted_per_token: float
+    expert_loads_per_token: float
+    undominated: bool | None
+
+
+def realised_scores(totals: PolicyTotals) -> list[RealisedScore]:
+    """Score every policy, in the order of `totals.policies`; empty if no token was emitted.
+
+    Works on expected totals too: the sums mean the same.
+    """
+    tokens = float(totals.tokens.sum())
+    if tokens == 0:
+        return []
+    count = len(totals.policies)
+    intervals = bootstrap(_per_cluster(totals), lambda sums: _ms_per_token(sums, count))
+    ms = totals.total_ms.sum(axis=0) / tokens
+    rounds, drafted, accepted, loads = (
+        totals.of(name).sum(axis=0) for name in ("rounds", "drafted", "accepted", "expert_loads")
+    )
+    wasted = (drafted - accepted) / tokens
+    best = undominated(totals.policies, ms, wasted)
+    return [
+        RealisedScore(
+            policy=policy,
+            ms_per_token=float(ms[p]),
+            interval=intervals[p],
+            tokens_per_second=float(1e3 / ms[p]) if ms[p] > 0 else float("inf"),
+            rounds=float(rounds[p]),
+            mean_draft_length=float(drafted[p] / rounds[p]),
+            acceptance=float(accepted[p] / drafted[p]) if drafted[p] > 0 else None,
+            mean_acceptance_length=float(1 + accepted[p] / rounds[p]),
+            wasted_per_token=float(wasted[p]),
+            expert_loads_per_token=float(loads[p] / tokens),
+            undominated=best[p],
+        )
+        for p, policy in enumerate(totals.policies)
+    ]
+
+
+def undominated(
+    policies: Sequence[str], ms_per_token: NDArray[np.float64], wasted_per_token: NDArray[np.float64]
+) -> list[bool | None]:
+    """Pareto view: which policies no other one beats in time and waste; None for those that look ahead."""
+    runs = np.array([not looks_ahead(policy) for policy in policies])
+    found: list[bool | None] = []
+    for p in range(len(policies)):
+        as_good = (ms_per_token <= ms_per_token[p]) & (wasted_per_token <= wasted_per_token[p])
+        better = (ms_per_token < ms_per_token[p]) | (wasted_per_token < wasted_per_token[p])
+        found.append(not bool((runs & as_good & better).any()) if runs[p] else None)
+    return found
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Time of a policy minus that of a reference on the same generations.
+
+    Attributes
+    ----------
+    policy, reference
+        Text forms.
+    ms_per_token, interval
+        Milliseconds a token, paired by cluster.
+    relative
+        Of the reference's time.
+    """
+
+    policy: str
+    reference: str
+    ms_per_token: float
+    interval: Interval | None
+    relative: float
+
+    @property
+    def significant(self) -> bool | None:
+        """Whether the interval leaves 0 out; None without an interval."""
+        return None if self.interval is None else self.interval.low > 0 or self.interval.high < 0
+
+
+def differences(totals: PolicyTotals, reference: str) -> list[Difference]:
+    """Compare every other policy with a reference; empty if no token was emitted."""
+    if totals.tokens.sum() == 0:
+        return []
+    count, at = len(totals.policies), totals.policies.index(reference)
+
+    def statistic(sums: NDArray[np.float64]) -> NDArray[np.float64]:
+        ms = _ms_per_token(sums, count)
+        return np.asarray(ms - ms[:, [at]])
+
+    per_cluster = _per_cluster(totals)
+    whole = per_cluster.sum(axis=0)[None]
+    point, intervals = statistic(whole)[0], bootstrap(per_cluster, statistic)
+    cost = float(_ms_per_token(whole, count)[0, at])
+    return [
+        Difference(policy, reference, float(point[p]), intervals[p], float(point[p]) / cost if cost else float("nan"))
+        for p, policy in enumerate(totals.policies)
+        if p != at
+    ]
+
+
+def _per_cluster(totals: PolicyTotals) -> NDArray[np.float64]:
+    """Milliseconds of each policy and tokens, (C, P + 1)."""
+    return cluster_sums(np.column_stack([totals.total_ms, totals.tokens]), totals.cluster)[0]
+
+
+def _ms_per_token(sums: NDArray[np.float64], count: int) -> NDArray[np.float64]:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(sums[:, :count] / sums[:, count:])

@@ -1,0 +1,71 @@
+"""The commands that say which policy to deploy, as a user meets them."""
+
+import json
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from test_cli import PUBLISHED, TINY, refused, succeeded
+
+
+def test_policies_are_compared_on_recorded_traces(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    succeeded("policies", TINY, "-m", PUBLISHED, "--policy", "static", "--policy", "confidence@keep", "-o", out)
+    assert sorted(path.name for path in out.iterdir()) == [
+        "calibration.svg",
+        "condition-extensions.svg",
+        "condition-ratios.svg",
+        "pareto.svg",
+        "tables.json",
+        "tables.md",
+    ]
+    tables = json.loads((out / "tables.json").read_text())["tables"]
+    tuned = {row["family"]: row for row in tables["tuned_policies"]["rows"]}
+    assert [*tuned] == ["static", "confidence@keep"]
+    assert tuned["static"]["chosen_on_all"] == "static:4"
+    assert tuned["static"]["against_static_ms"] == 0
+    scored = json.loads(succeeded("score", TINY, "-m", PUBLISHED, "--json"))["tables"]["scores"]["rows"]
+    best = min(row["ms_per_token"] for row in scored if row["policy"].startswith("static:"))
+    assert tuned["static"]["in_sample_ms_per_token"] == pytest.approx(best, rel=1e-12)
+    for row in tuned.values():
+        assert row["regret_ms_per_token"] > 0
+        assert len(row["chosen"]) == 5
+    assert "or give --overwrite" in refused("policies", TINY, "-m", PUBLISHED, "-o", out)
+    succeeded("policies", TINY, "-m", PUBLISHED, "--policy", "static", "-o", out, "--overwrite")
+
+
+def test_traces_without_draft_tokens_or_confidence_have_no_such_tables(tmp_path: Path) -> None:
+    table = pq.read_table(TINY / "traces.parquet").drop_columns(["draft_token_id", "draft_text", "draft_prob"])
+    pq.write_table(table, tmp_path / "t.parquet")
+    tables = json.loads(succeeded("policies", tmp_path / "t.parquet", "-m", PUBLISHED, "--json"))["tables"]
+    families = [row["family"] for row in tables["tuned_policies"]["rows"]]
+    assert families == ["static", "budget", "survival!", "goodput!", "slope!"]
+    assert not any("realised" in name for name in tables)
+    said = refused("policies", tmp_path / "t.parquet", "-m", PUBLISHED, "--policy", "confidence:0.5")
+    assert "draft_prob" in said
+
+
+def test_a_policy_that_does_not_exist_is_refused_with_those_that_do() -> None:
+    said = refused("policies", TINY, "-m", PUBLISHED, "--policy", "confident:0.5")
+    assert "confident" in said
+    assert "confidence" in said
+    assert "static" in said
+
+
+def test_recommend_from_traces_prints_a_configuration() -> None:
+    page = succeeded(
+        "recommend",
+        "--traces",
+        TINY,
+        "-m",
+        PUBLISHED,
+        "--engine",
+        "vllm",
+        "--method",
+        "eagle3",
+        "--draft-model",
+        "draft",
+    )
+    assert "K = 4" in page
+    assert "--speculative-config" in page
+    assert '"num_speculative_tokens": 4' in page
