@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from oracle.columns import floats_of, is_number_type
 from oracle.errors import Faults, InputError, printable
-from oracle.files import PathLike, Paths, atomic_output, find_parquet, open_parquet, parquet_errors, shown
+from oracle.files import PathLike, Paths, find_parquet, open_parquet, parquet_errors, shown
+from oracle.outputs import atomic_output
 from oracle.round_columns import OPTIONAL, check_schema, read_rounds
 
 if TYPE_CHECKING:

@@ -16,9 +16,9 @@ from oracle.analysis import BatchResult, Plan, walk
 from oracle.costs import LengthCosts, LengthRange, choose_range, fitted_mean_unique, length_costs
 from oracle.decisions import metadata_of, result_writer
 from oracle.errors import InputError
-from oracle.files import atomic_output
 from oracle.latency.model import LatencyModel
 from oracle.mismatch import notes_on
+from oracle.outputs import atomic_output
 from oracle.scores import Score
 from oracle.traces import TraceFiles
 

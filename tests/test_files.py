@@ -6,14 +6,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from oracle.errors import InputError
-from oracle.files import (
-    atomic_folder,
-    atomic_output,
-    find_parquet,
-    open_parquet,
-    refuse_output_over_input,
-    sha256_of,
-)
+from oracle.files import find_parquet, open_parquet, sha256_of
+from oracle.outputs import atomic_folder, atomic_output, refuse_output_over_input
 
 
 def touch(path: Path, data: bytes = b"x") -> Path:

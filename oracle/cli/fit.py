@@ -59,7 +59,7 @@ def fit(
     ROUNDS are Parquet files, folders or globs. Errors are clustered by the column cluster, else by generation.
     With --report, everything that speaks for and against the fit is written as a page with figures.
     """
-    from oracle.files import atomic_output, refuse_output_over_input  # noqa: PLC0415
+    from oracle.outputs import atomic_output, refuse_output_over_input  # noqa: PLC0415
     from oracle.summaries.fit import fit_tables  # noqa: PLC0415
 
     if factors and report is None:
@@ -87,7 +87,7 @@ def fit(
 
 def _report_folder(report: Path, overwrite: bool, rounds: "Sequence[str | Path]") -> "AbstractContextManager[Path]":
     """Open the folder of a report before the work begins."""
-    from oracle.files import atomic_folder, refuse_output_over_input  # noqa: PLC0415
+    from oracle.outputs import atomic_folder, refuse_output_over_input  # noqa: PLC0415
     from oracle.reports.latency import VALUES, is_report_name  # noqa: PLC0415
 
     refuse_output_over_input(report, rounds)

@@ -66,7 +66,7 @@ def policies(
     TRACES are Parquet files, folders or globs; all are held in memory. Confidence and survival need the column
     draft_prob, realised scores need token_id and draft_token_id.
     """
-    from oracle.files import atomic_folder, refuse_output_over_input  # noqa: PLC0415
+    from oracle.outputs import atomic_folder, refuse_output_over_input  # noqa: PLC0415
     from oracle.provenance import provenance  # noqa: PLC0415
 
     latency = read_model(model, batch_size)

@@ -41,7 +41,7 @@ def run(
 
     FOLDER holds trace files and rounds files (Parquet, told apart by their columns).
     """
-    from oracle.files import atomic_folder, refuse_output_over_input  # noqa: PLC0415
+    from oracle.outputs import atomic_folder, refuse_output_over_input  # noqa: PLC0415
 
     if rounds is not None and model is not None:
         raise click.UsageError("give --rounds to fit a model, or --model to use one, not both")

@@ -37,8 +37,8 @@ def studied(
     inputs
         Files read besides the traces.
     """
-    from oracle.files import refuse_output_over_input  # noqa: PLC0415
     from oracle.kinds import files_of_kind  # noqa: PLC0415
+    from oracle.outputs import refuse_output_over_input  # noqa: PLC0415
     from oracle.provenance import as_metadata, provenance  # noqa: PLC0415
     from oracle.study import Question, study  # noqa: PLC0415
     from oracle.traces import TraceFiles  # noqa: PLC0415
@@ -61,7 +61,7 @@ def studied(
 
 def _opened(stack: ExitStack, output: Path | None, inputs: "Sequence[str | Path]") -> Path | None:
     """Open an output before the work begins: what cannot be written is said at once."""
-    from oracle.files import atomic_output, refuse_output_over_input  # noqa: PLC0415
+    from oracle.outputs import atomic_output, refuse_output_over_input  # noqa: PLC0415
 
     refuse_output_over_input(output, inputs)
     return None if output is None else stack.enter_context(atomic_output(output))

@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from oracle.errors import Faults, InputError
-from oracle.files import atomic_output, shown
+from oracle.files import shown
 from oracle.latency.model_checks import check_batch_sizes, check_draft, check_number, check_verify
 from oracle.latency.model_file import FORMAT, VERIFY_KEYS, VERSION, read_blocks
 from oracle.latency.strict_json import write_readably
+from oracle.outputs import atomic_output
 
 
 @dataclass(frozen=True)

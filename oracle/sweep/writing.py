@@ -9,7 +9,8 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
 from oracle.errors import InputError
-from oracle.files import atomic_output, shown
+from oracle.files import shown
+from oracle.outputs import atomic_output
 
 SUFFIXES = (".csv", ".parquet", ".jsonl")
 

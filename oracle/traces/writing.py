@@ -7,7 +7,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from oracle.errors import InputError, printable
-from oracle.files import PathLike, atomic_output, shown
+from oracle.files import PathLike, shown
+from oracle.outputs import atomic_output
 from oracle.traces.schema import METADATA_PREFIX, VERSION
 from oracle.traces.traces import Traces
 
