@@ -1,4 +1,4 @@
-"""Finding, opening and writing files: what every reader and writer of this project shares."""
+"""Finding, opening and naming files: what every reader of this project shares."""
 
 import glob
 import hashlib
