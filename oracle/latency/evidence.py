@@ -115,20 +115,67 @@ def gather_evidence(
     wanted = [name for name in STANDARD_FACTORS if name != POSITIONS]
     wanted += [name for name in further if name not in STANDARD_FACTORS]
     compared = _others_of_experts(batches)
+    kept = _names_kept(batches, (*wanted, *compared), further)
+    read = _read(batches, kept, batch_size)
+    columns = read.columns
+    for name in {*wanted, *compared} & set(columns):
+        columns[name] = np.where(np.isfinite(columns[name]), columns[name], np.nan)
+    factors, left_out = _factors(columns, wanted)
+    variables = (*factors, RESPONSE)
+    values = [columns[name] for name in variables]
+    moments = moments_of(variables, values, m=read.m, cluster=read.cluster, clusters=read.clusters)
+    used = min(folds, len(read.clusters)) if len(read.clusters) > 1 else 0
+    no_folds = np.zeros(len(read.clusters), dtype=np.int64)
+    return Evidence(
+        factors=factors,
+        columns=columns,
+        m=read.m,
+        cluster=read.cluster,
+        clusters=read.clusters,
+        fold=fold_of_cluster(moments.cluster_sizes(), used) if used else no_folds,
+        folds=used,
+        category=read.category,
+        categories=read.categories,
+        moments=moments,
+        left_out=left_out,
+        compared=compared,
+        notes=read.notes,
+    )
+
+
+def _names_kept(batches: Sequence[Rounds], wanted: Sequence[str], further: Sequence[str]) -> list[str]:
+    """Name the columns to keep, once each; refuse factors that are not there or are what factors explain."""
     there = set.intersection(*(set(batch.table.column_names) for batch in batches)) if batches else set()
     faults = [f"rounds: no column {printable(n)} to use as a factor; check its name" for n in further if n not in there]
     faults += [f"rounds: {name} is what the factors explain and none itself" for name in TIMES if name in further]
     if faults:
         raise InputError(faults)
-    named = dict.fromkeys((*wanted, *compared, "position", "round_index", *TIMES))
-    kept = [name for name in named if name in there]
+    return [name for name in dict.fromkeys((*wanted, "position", "round_index", *TIMES)) if name in there]
+
+
+@dataclass(frozen=True)
+class _Read:
+    """The usable rounds of all batches, joined; fields as in `Evidence`."""
+
+    columns: dict[str, Floats]
+    m: Integers
+    cluster: Integers
+    clusters: tuple[str, ...]
+    category: Integers
+    categories: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def _read(batches: Sequence[Rounds], kept: Sequence[str], batch_size: int | None) -> _Read:
+    """Join the decode rounds with a positive target_ms, of one batch size."""
     parts: dict[str, list[Floats]] = {name: [] for name in kept}
     m, cluster, category, source = [], [], [], []
     clusters, categories = _Names(), _Names()
     sizes: set[int] = set()
+    sized = bool(batches) and all("batch_size" in batch.table.column_names for batch in batches)
     for batch in batches:
         use = ~batch.is_prefill & (batch.target_ms > 0)
-        if "batch_size" in there:
+        if sized:
             size = batch.numeric("batch_size")
             sizes.update(np.unique(size[use]).astype(int).tolist())
             use &= True if batch_size is None else size == batch_size
@@ -145,36 +192,14 @@ def gather_evidence(
     if not sum(map(len, m)):
         raise InputError("rounds: no verification round with a positive target_ms; check how it was timed")
     columns = {name: np.concatenate(values) for name, values in parts.items()}
-    columns[POSITIONS] = np.concatenate(m).astype(np.float64)
-    for name in {*wanted, *compared} & set(columns):
-        columns[name] = np.where(np.isfinite(columns[name]), columns[name], np.nan)
+    positions = np.concatenate(m)
+    columns[POSITIONS] = positions.astype(np.float64)
     notes: tuple[str, ...] = ()
     if "round_index" in columns:
         columns["round_index"], notes = _in_one_order(parts["round_index"], source)
-    factors, left_out = _factors(columns, wanted)
     cluster_names, cluster_codes = clusters.ordered(np.concatenate(cluster))
     category_names, category_codes = categories.ordered(np.concatenate(category))
-    positions = np.concatenate(m)
-    variables = (*factors, RESPONSE)
-    values = [columns[name] for name in variables]
-    moments = moments_of(variables, values, m=positions, cluster=cluster_codes, clusters=cluster_names)
-    used = min(folds, len(cluster_names)) if len(cluster_names) > 1 else 0
-    no_folds = np.zeros(len(cluster_names), dtype=np.int64)
-    return Evidence(
-        factors=factors,
-        columns=columns,
-        m=positions,
-        cluster=cluster_codes,
-        clusters=cluster_names,
-        fold=fold_of_cluster(moments.cluster_sizes(), used) if used else no_folds,
-        folds=used,
-        category=category_codes,
-        categories=category_names,
-        moments=moments,
-        left_out=left_out,
-        compared=compared,
-        notes=notes,
-    )
+    return _Read(columns, positions, cluster_codes, cluster_names, category_codes, category_names, notes)
 
 
 def _others_of_experts(batches: Sequence[Rounds]) -> tuple[str, ...]:

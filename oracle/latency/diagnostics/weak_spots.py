@@ -8,6 +8,7 @@ recorded.
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
+from oracle.latency.diagnostics import doubts_about_boundaries as boundaries_and_context
 from oracle.latency.diagnostics import doubts_about_coefficients as coefficients
 from oracle.latency.diagnostics import doubts_about_rounds as recorded
 from oracle.latency.diagnostics.column_comparison import ColumnComparison, compare_columns, compare_with_others
@@ -86,12 +87,12 @@ def weak_spots(
         *(() if scattered is None else recorded.on_drift(evidence, scattered)),
         *recorded.on_order(evidence),
         *(() if robust is None else recorded.on_pulls(robust)),
-        *coefficients.on_context(evidence, joint),
+        *boundaries_and_context.on_context(evidence, joint),
         *(() if scattered is None and residuals is not None else coefficients.on_spread(joint)),
         *coefficients.on_collinearity(evidence),
         *coefficients.on_factors(evidence),
         *(() if residuals is None else recorded.on_draft(residuals)),
-        *(() if searched is None or not usage.shown else coefficients.on_boundaries(joint, searched)),
+        *(() if searched is None or not usage.shown else boundaries_and_context.on_boundaries(joint, searched)),
         *(() if scattered is None else recorded.on_spread_of_residuals(scattered)),
         *_untested(untested, bool(joint.own)),
     ]
