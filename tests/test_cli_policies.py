@@ -19,7 +19,10 @@ def test_policies_are_compared_on_recorded_traces(tmp_path: Path) -> None:
         "tables.json",
         "tables.md",
     ]
-    tables = json.loads((out / "tables.json").read_text())["tables"]
+    written = json.loads((out / "tables.json").read_text())
+    assert [entry["name"] for entry in written["provenance"]["inputs"]] == ["traces.parquet", "model.json"]
+    tables = written["tables"]
+    assert any("the latency model has no m = 1" in note for note in tables["tuned_policies"]["notes"])
     tuned = {row["family"]: row for row in tables["tuned_policies"]["rows"]}
     assert [*tuned] == ["static", "confidence@keep"]
     assert tuned["static"]["chosen_on_all"] == "static:4"

@@ -66,18 +66,20 @@ def policies(
     TRACES are Parquet files, folders or globs; all are held in memory. Confidence and survival need the column
     draft_prob, realised scores need token_id and draft_token_id.
     """
+    from oracle.kinds import files_of_kind  # noqa: PLC0415
     from oracle.outputs import atomic_folder, refuse_output_over_input  # noqa: PLC0415
     from oracle.provenance import provenance  # noqa: PLC0415
 
     latency = read_model(model, batch_size)
     inputs = [Path(model)] if model != "-" else []
-    refuse_output_over_input(output, [*traces, *inputs])
-    origin = provenance("policies", {"policies": list(texts) or None, **reading}, inputs)
+    files = files_of_kind(list(traces), "traces")
+    refuse_output_over_input(output, [*traces, *files, *inputs])
+    origin = provenance("policies", {"policies": list(texts) or None, **reading}, [*files, *inputs])
     if output is None:
-        tables = _tables(traces, latency, texts, reading, None)
+        tables = _tables(files, latency, texts, reading, None)
     else:
         with atomic_folder(output, overwrite, ours=OUTPUTS.__contains__, marker="tables.json") as folder:
-            tables = _tables(traces, latency, texts, reading, folder)
+            tables = _tables(files, latency, texts, reading, folder)
             _write(folder, tables, origin)
     emit(tables, as_json=as_json, as_markdown=as_markdown, extra={"provenance": origin})
 
@@ -90,12 +92,11 @@ def _write(folder: Path, tables: "list[Table]", origin: dict[str, Any]) -> None:
 
 
 def _tables(
-    paths: Sequence[str], model: "LatencyModel", texts: Sequence[str], reading: dict[str, Any], folder: Path | None
+    paths: Sequence[Path], model: "LatencyModel", texts: Sequence[str], reading: dict[str, Any], folder: Path | None
 ) -> "list[Table]":
     """Read the traces, tune, realise, examine the condition; draw into `folder`."""
     from oracle.condition.costs import examine  # noqa: PLC0415
     from oracle.costs import choose_range, length_costs  # noqa: PLC0415
-    from oracle.kinds import files_of_kind  # noqa: PLC0415
     from oracle.policies import inputs_of  # noqa: PLC0415
     from oracle.summaries.condition import condition_tables  # noqa: PLC0415
     from oracle.summaries.realised import realised_tables  # noqa: PLC0415
@@ -105,7 +106,7 @@ def _tables(
 
     with steps("policies") as step:
         step("reading")
-        files = TraceFiles(files_of_kind(list(paths), "traces"), match_is=reading["match_is"])
+        files = TraceFiles(paths, match_is=reading["match_is"])
         names = set(files.schema.names)
         files = TraceFiles(
             files.paths,
@@ -119,7 +120,7 @@ def _tables(
         step("tuning")
         laid_out = [inputs_of(batch, costs, reading["unique_experts"]) for batch in batches]
         tuned = tune(laid_out, texts or _families(names))
-        tables = [tuning_table(tuned)]
+        tables = [tuning_table(tuned, span.notes)]
         realised = None
         if names.issuperset(_REALISED):
             step("realised scores")
