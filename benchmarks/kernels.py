@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 
 from oracle.columns import frozen
 from oracle.policies import reference_policies
-from oracle.problem import Problem
-from oracle.solver import solve
+from oracle.problem import Problem, aligned
+from oracle.solver import WIDE, solve
 
 from . import rivals
 from .contests import Bout, Contest, Rival
@@ -16,7 +16,8 @@ from .inputs import K, costs, match_probabilities, offsets_of, problem_of
 
 SURVIVAL = "survival"
 EVALUATION = "evaluation"
-_CELLS = 5  # sums that `totals_by_length` keeps
+POLICIES = 12
+_CELLS = 5  # sums that `expected_rounds` keeps
 
 
 def survival_contests(generations: int) -> Iterator[Contest]:
@@ -54,59 +55,91 @@ def survival_contests(generations: int) -> Iterator[Contest]:
 
 
 def evaluation_contests(generations: int) -> Iterator[Contest]:
-    """Evaluation of 13 policies side by side, and the description of one."""
+    """Evaluation of `POLICIES` policies side by side and of one, and the description of one."""
     problem = problem_of(generations)
     model = costs()
     optimum = solve(problem, model)
-    policies = reference_policies(problem, model, optimum, solve(problem, model.without_experts()))
-    lengths = frozen(policies.draft_length)
-    yield from _side_by_side(problem, lengths)
-    yield from _side_by_side(problem, frozen(lengths[:, :1]))
+    policies = reference_policies(problem, model, optimum, {"experts=0": solve(problem, model.without_experts())})
+    lengths = policies.draft_length[:, :POLICIES]
+    for some in (lengths, lengths[:, :1]):
+        yield _values(problem, frozen(some))
+        yield _rounds(problem, some)
+    yield _visits(problem, frozen(lengths[:, 0]))
     yield _description(problem, lengths)
 
 
-def _side_by_side(problem: Problem, lengths: NDArray[np.int16]) -> Iterator[Contest]:
-    from kernels.evaluation import policy_marginal, totals_by_length, visit_probability  # noqa: PLC0415
+def _values(problem: Problem, lengths: NDArray[np.int16]) -> Contest:
+    from kernels.evaluation import policy_marginal  # noqa: PLC0415
 
     n, P = lengths.shape
-    p = problem
     model = costs()
     coefficients = (frozen(model.base_ms), frozen(model.alpha_ms), frozen(model.context_ms))
     marginal = np.zeros((n + K, P))
-    visit = np.empty((n, P))
-    totals = np.empty((p.generations, P, K + 1, _CELLS))
-    visit_probability(lengths, p.survival, p.offsets, visit)
-    what = "1 policy" if P == 1 else f"{P} policies"
-    yield Contest(
+    p = problem
+
+    def run() -> None:
+        policy_marginal(lengths, p.survival, p.unique_experts, p.context_len, *coefficients, marginal)
+
+    what = _policies(P)
+    return Contest(
         name=f"policy_marginal, {what}",
         what=f"value of {what}, K = {K}",
         bytes_per_position=10 * P + 8 * (2 * K + 2),
-        bouts=(
-            Bout(
-                n,
-                lambda: policy_marginal(lengths, p.survival, p.unique_experts, p.context_len, *coefficients, marginal),
-            ),
-        ),
+        bouts=(Bout(n, run),),
     )
-    yield Contest(
-        name=f"visit_probability, {what}",
-        what=f"where rounds of {what} start, K = {K}",
-        bytes_per_position=10 * P + 8 * K,
-        bouts=(Bout(n, lambda: visit_probability(lengths, p.survival, p.offsets, visit)),),
+
+
+def _rounds(problem: Problem, lengths: NDArray[np.int16]) -> Contest:
+    from kernels.evaluation import expected_rounds  # noqa: PLC0415
+
+    n, P = lengths.shape
+    width = 1 if P == 1 else WIDE
+    laid_out = np.zeros((n, width), dtype=np.int16)
+    laid_out[:, :P] = lengths
+    chosen = frozen(laid_out.reshape(-1))
+    visit = aligned((n * width,))
+    totals = np.empty((problem.generations, P, K + 1, _CELLS))
+    p = problem
+
+    def run() -> None:
+        expected_rounds(
+            chosen,
+            p.survival.reshape(-1),
+            p.unique_experts.reshape(-1),
+            p.context_len,
+            p.to_end,
+            p.offsets,
+            (0,) * (K + 1),
+            (0,) * width,
+            width,
+            visit,
+            totals,
+        )
+
+    what = _policies(P)
+    return Contest(
+        name=f"expected_rounds, {what}",
+        what=f"visits of {what} and their sums, K = {K}",
+        bytes_per_position=10 * width + 8 * (2 * K + 1) + 16,
+        bouts=(Bout(n, run),),
     )
-    yield Contest(
-        name=f"totals_by_length, {what}",
-        what=f"sums over the rounds of {what}, K = {K}",
-        bytes_per_position=10 * P + 8 * (K + 1) + 16,
-        bouts=(
-            Bout(
-                n,
-                lambda: totals_by_length(
-                    lengths, frozen(visit), p.unique_experts, p.context_len, p.to_end, p.offsets, totals
-                ),
-            ),
-        ),
+
+
+def _visits(problem: Problem, draft_length: NDArray[np.int16]) -> Contest:
+    from kernels.evaluation import visit_probability  # noqa: PLC0415
+
+    n = problem.positions
+    visit = np.empty(n + K)
+    return Contest(
+        name="visit_probability",
+        what=f"where rounds of the optimum start, K = {K}",
+        bytes_per_position=10 + 8 * K,
+        bouts=(Bout(n, lambda: visit_probability(draft_length, problem.survival, visit)),),
     )
+
+
+def _policies(count: int) -> str:
+    return "1 policy" if count == 1 else f"{count} policies"
 
 
 def _description(problem: Problem, lengths: NDArray[np.int16]) -> Contest:

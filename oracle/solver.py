@@ -14,6 +14,8 @@ from oracle.problem import Problem, aligned
 LANES = 32  # cost models a vectorised solve takes at once; one width, so that one kernel is compiled
 _PIECE = 1024  # rows transposed at a time
 FEW = 8  # below this many models, one after the other is faster than side by side
+WIDE = 16  # policies whose rounds are worked out at once
+VECTOR = 8  # float64 cells of the widest vector there is
 UNROLLED = 14  # up to this K the kernel of many models vectorises; beyond, one after the other is faster
 
 
@@ -175,17 +177,57 @@ def describe(problem: Problem, costs: LengthCosts, solution: Solution) -> Decisi
         expected,
         gap,
     )
-    visit = visits(problem, solution.draft_length[:, None])[:, 0]
+    visit = visits(problem, solution.draft_length)
     return Decisions(solution.draft_length, solution.marginal_ms, modal, expected, visit, gap)
 
 
-def visits(problem: Problem, draft_lengths: NDArray[np.int16]) -> NDArray[np.float64]:
-    """Probability that a round starts at each position, (N, P), for policies (N, P) side by side."""
+def visits(problem: Problem, draft_length: NDArray[np.int16]) -> NDArray[np.float64]:
+    """Probability that a round of one policy starts at each position, (N,), for its draft lengths (N,)."""
     from kernels.evaluation import visit_probability  # noqa: PLC0415
 
+    visit = np.empty(problem.positions + problem.k_max)
+    visit_probability(frozen(draft_length), problem.survival, visit)
+    return frozen(visit[: problem.positions])
+
+
+def rounds_of(problem: Problem, draft_lengths: NDArray[np.int16]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Expected rounds of policies (N, P), worked out side by side in blocks of `WIDE`.
+
+    Returns
+    -------
+    (N, P) float64
+        Probability that a round of the policy starts at the position.
+    (G, P, K + 1, 5) float64
+        Sums by generation, policy and draft length; see `kernels.evaluation.expected_rounds`.
+    """
+    from kernels.evaluation import expected_rounds  # noqa: PLC0415
+
+    policies, K = draft_lengths.shape[1], problem.k_max
     visit = np.empty(draft_lengths.shape)
-    visit_probability(frozen(draft_lengths), problem.survival, problem.offsets, visit)
-    return frozen(visit)
+    totals = np.empty((problem.generations, policies, K + 1, 5))
+    for start in range(0, policies, WIDE):
+        block = slice(start, min(start + WIDE, policies))
+        count = block.stop - start
+        width = 1 if count == 1 else WIDE
+        laid_out = np.zeros((problem.positions, width), dtype=np.int16)
+        laid_out[:, :count] = draft_lengths[:, block]
+        lanes = aligned((problem.positions, width))
+        sums = np.empty((problem.generations, count, K + 1, 5))
+        expected_rounds(
+            frozen(laid_out.reshape(-1)),
+            problem.survival.reshape(-1),
+            problem.unique_experts.reshape(-1),
+            problem.context_len,
+            problem.to_end,
+            problem.offsets,
+            (0,) * (K + 1),
+            (0,) * width,
+            min(width, -(-count // VECTOR) * VECTOR),
+            lanes.reshape(-1),
+            sums,
+        )
+        visit[:, block], totals[:, block] = lanes[:, :count], sums
+    return visit, totals
 
 
 def evaluate(problem: Problem, costs: LengthCosts, draft_lengths: NDArray[np.int16]) -> NDArray[np.float64]:

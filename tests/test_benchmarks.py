@@ -26,11 +26,8 @@ KERNELS = (
     "solve_one",
     "solve_many",
     "solve_lanes",
-    *(
-        f"{name}, {many}"
-        for many in ("13 policies", "1 policy")
-        for name in ("policy_marginal", "visit_probability", "totals_by_length")
-    ),
+    *(f"{name}, {many}" for many in ("12 policies", "1 policy") for name in ("policy_marginal", "expected_rounds")),
+    "visit_probability",
     "summarise",
 )
 RIVALS = {

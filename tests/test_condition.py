@@ -69,7 +69,7 @@ def defined(generation: naive.Generation, costs: naive.Costs) -> list[tuple[int,
 def solved(problem: strategies.Problem):
     arrays, costs = make(problem), costs_of(problem)
     oracle = solve(arrays, costs)
-    return arrays, costs, oracle, visits(arrays, oracle.draft_length[:, None])[:, 0]
+    return arrays, costs, oracle, visits(arrays, oracle.draft_length)
 
 
 def clusters_of(problem: strategies.Problem) -> tuple[str, ...]:
@@ -171,7 +171,7 @@ def tiny(rounds: str):
     costs = length_costs(fit_latency(RoundFiles(TINY / f"{rounds}.parquet")).model, 0, 10)
     problem = make_problem(traces, 10)
     oracle = solve(problem, costs)
-    visit = visits(problem, oracle.draft_length[:, None])[:, 0]
+    visit = visits(problem, oracle.draft_length)
     return traces, costs, problem, oracle, visit, examine([traces], costs)
 
 
@@ -293,7 +293,7 @@ def nothing_to_separate() -> Condition:
     arrays, costs = make(problem), costs_of(problem)
     costs.draft_ms[1:] += 1e6  # never worth a draft
     oracle = solve(arrays, costs)
-    visit = visits(arrays, oracle.draft_length[:, None])[:, 0]
+    visit = visits(arrays, oracle.draft_length)
     return Condition(condition_tally(arrays, costs, oracle, visit, ("a", "b")), None, None, None, 1.0)
 
 

@@ -11,11 +11,12 @@ from laid_out import costs_of, make, offsets_of, parts
 from numpy.typing import NDArray
 
 from kernels.decisions import continuation_credit
+from kernels.evaluation import visit_probability
 from kernels.windows import new_experts, unique_experts
 from oracle.columns import frozen
 from oracle.costs import LengthCosts
 from oracle.problem import aligned
-from oracle.solver import describe, evaluate, solve, solve_many, visits
+from oracle.solver import WIDE, describe, evaluate, rounds_of, solve, solve_many, visits
 
 KINDS: tuple[strategies.Kind, ...] = ("dyadic", "binary", "general")
 
@@ -154,24 +155,48 @@ def test_windows_equal_sets(seed: int) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_policy_evaluation_and_visits(kind: strategies.Kind) -> None:
+@pytest.mark.parametrize("count", [1, 3, WIDE + 1])
+def test_policy_evaluation_and_visits(kind: strategies.Kind, count: int) -> None:
     exact = kind != "general"
-    for seed in range(60):
+    for seed in range(60 if count < WIDE else 15):
         problem = strategies.random_problem(seed, kind)
         arrays = make(problem)
-        policies = random_policies(problem, 3)
-        marginal = evaluate(arrays, costs_of(problem), columns(policies))
-        visit = visits(arrays, columns(policies))
+        policies = random_policies(problem, count)
+        laid_out = columns(policies)
+        marginal = evaluate(arrays, costs_of(problem), laid_out)
+        visit, _ = rounds_of(arrays, laid_out)
         for p, policy in enumerate(policies):
+            alone = parts(problem, visits(arrays, laid_out[:, p]))
             for g, (e, v) in enumerate(zip(parts(problem, marginal[:, p]), parts(problem, visit[:, p]), strict=True)):
                 cost = naive.evaluate(problem.generation(g), problem.costs, policy[g])
                 starts = naive.visit_probs(problem.generation(g), policy[g])
                 if exact:
                     assert e.tolist() == naive.marginal(cost)
-                    assert v.tolist() == list(starts)[: len(v)]
+                    assert v.tolist() == alone[g].tolist() == starts
                 else:
                     np.testing.assert_allclose(e.sum(), cost[0], rtol=1e-12, atol=1e-12)
-                    np.testing.assert_allclose(v, list(starts)[: len(v)], rtol=1e-12, atol=1e-15)
+                    np.testing.assert_allclose(v, starts, rtol=1e-12, atol=1e-14)
+                    np.testing.assert_allclose(alone[g], starts, rtol=1e-12, atol=1e-14)
+
+
+def test_no_visit_is_below_zero() -> None:
+    """Where a long draft is almost certain to match, a visit is the difference of almost equal numbers."""
+    rng = np.random.default_rng(3)
+    n, K = 2_000, 6
+    survival = np.cumprod(1.0 - rng.choice([0.0, 2.0**-53, 2.0**-40, 0.1], p=[0.3, 0.4, 0.2, 0.1], size=(n, K)), axis=1)
+    for j in range(1, K + 1):
+        survival[n - j :, j - 1] = 0.0
+    lengths = rng.integers(0, K + 1, size=n).astype(np.int16)
+    exact = np.zeros(n + K + 1)
+    exact[0] = 1.0
+    for t, k in enumerate(lengths):  # nothing is subtracted but neighbours of one product
+        reach = np.append(np.insert(survival[t, :k], 0, 1.0), 0.0)
+        exact[t + 1 : t + k + 2] += exact[t] * (reach[:-1] - reach[1:])
+    visit = np.empty(n + K)
+    visit_probability(frozen(lengths), frozen(survival), visit)
+    assert exact[:n].min() < 1e-14
+    assert visit[:n].min() >= 0
+    np.testing.assert_allclose(visit[:n], exact[:n], rtol=1e-12, atol=1e-13)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -230,4 +230,4 @@ def _solved(
 ) -> tuple[Problem, Solution, NDArray[np.float64]]:
     problem = make_problem(traces, costs.k_max, unique_experts)
     oracle = solve(problem, costs)
-    return problem, oracle, visits(problem, oracle.draft_length[:, None])[:, 0]
+    return problem, oracle, visits(problem, oracle.draft_length)
