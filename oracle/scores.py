@@ -10,12 +10,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from oracle.columns import frozen
 from oracle.costs import LengthCosts
 from oracle.policies import PolicySet
 from oracle.problem import Problem
 from oracle.resampling import Interval, bootstrap, cluster_sums
-from oracle.solver import segment_sums, visits
+from oracle.solver import rounds_of, segment_sums
 
 MEASURES = (
     "rounds",
@@ -75,19 +74,7 @@ def total(
     cluster: tuple[str, ...],
 ) -> PolicyTotals:
     """Add up what the policies' rounds are expected to touch and cost, by generation."""
-    from kernels.evaluation import totals_by_length  # noqa: PLC0415  # numba is slow to import
-
-    visit = visits(problem, policies.draft_length)
-    by_length = np.empty((problem.generations, len(policies.names), problem.k_max + 1, 5))
-    totals_by_length(
-        frozen(policies.draft_length),
-        visit,
-        problem.unique_experts,
-        problem.context_len,
-        problem.to_end,
-        problem.offsets,
-        by_length,
-    )
+    visit, by_length = rounds_of(problem, policies.draft_length)
     rounds, loads, context, past_end, ended_by_draft = np.moveaxis(by_length, 3, 0)
     all_rounds = rounds.sum(axis=2)
     tokens = np.diff(problem.offsets).astype(np.float64)

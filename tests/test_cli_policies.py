@@ -16,6 +16,7 @@ def test_policies_are_compared_on_recorded_traces(tmp_path: Path) -> None:
         "condition-extensions.svg",
         "condition-ratios.svg",
         "pareto.svg",
+        "scores-by-generation.parquet",
         "tables.json",
         "tables.md",
     ]
@@ -33,6 +34,26 @@ def test_policies_are_compared_on_recorded_traces(tmp_path: Path) -> None:
     for row in tuned.values():
         assert row["regret_ms_per_token"] > 0
         assert len(row["chosen"]) == 5
+    by_generation = out / "scores-by-generation.parquet"
+    rests_on = pq.read_metadata(by_generation).metadata
+    assert json.loads(rests_on[b"draft_oracle.provenance"]) == written["provenance"]
+    assert b"draft_oracle.latency_model" in rests_on
+    rows = pq.read_table(by_generation).to_pandas()
+    assert len(rows) == 2 * 78
+    for family, of in rows.groupby("family"):
+        assert of["ms"].sum() / of["tokens"].sum() == pytest.approx(tuned[family]["ms_per_token"], rel=1e-12)
+        assert (of["realised_ms"] > 0).all()
+        for category, part in of.groupby("category"):
+            [row] = [
+                r for r in tables["tuned_by_category"]["rows"] if (r["family"], r["category"]) == (family, category)
+            ]
+            assert part["ms"].sum() / part["tokens"].sum() == pytest.approx(row["ms_per_token"], rel=1e-12)
+            assert part["cluster"].nunique() == row["clusters"]
+    assert rows["static0_ms"].isna().all(), "the published model has no m = 1"
+    static4 = rows[(rows["family"] == "static") & (rows["policy"] == "static:4")]
+    realised = {row["policy"]: row for row in tables["realised_scores"]["rows"]}
+    assert len(static4) == 78
+    assert static4["realised_ms"].sum() / 19_746 == pytest.approx(realised["static:4"]["ms_per_token"], rel=1e-12)
     assert "or give --overwrite" in refused("policies", TINY, "-m", PUBLISHED, "-o", out)
     succeeded("policies", TINY, "-m", PUBLISHED, "--policy", "static", "-o", out, "--overwrite")
 

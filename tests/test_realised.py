@@ -78,7 +78,8 @@ def test_totals_equal_a_simulation_token_by_token_on_random_matches() -> None:
     for seed in range(60):
         problem = strategies.random_problem(seed, "binary")
         traces, arrays, costs = recorded(problem, seed), make(problem), costs_of(problem)
-        reference = reference_policies(arrays, costs, solve(arrays, costs), solve(arrays, costs.without_experts()))
+        without = {"experts=0": solve(arrays, costs.without_experts())}
+        reference = reference_policies(arrays, costs, solve(arrays, costs), without)
         rng = np.random.default_rng(seed)
         lengths = np.column_stack([reference.draft_length, rng.choice(problem.allowed, arrays.positions)])
         policies = PolicySet((*reference.names, "mine"), lengths.astype(np.int16))
@@ -101,7 +102,8 @@ def tiny():
     model = fit_latency(RoundFiles(TINY / "rounds.parquet")).model
     costs = length_costs(model, 0, 10)
     problem = make_problem(traces, 10)
-    policies = reference_policies(problem, costs, solve(problem, costs), solve(problem, costs.without_experts()))
+    without = {"experts=0": solve(problem, costs.without_experts())}
+    policies = reference_policies(problem, costs, solve(problem, costs), without)
     return traces, problem, costs, policies
 
 
@@ -154,7 +156,7 @@ def test_batches_add_up() -> None:
     for batch in TraceFiles(TINY / "traces.parquet", batch_bytes=200_000):
         problem = make_problem(batch, 10)
         oracle, blind = solve(problem, costs), solve(problem, costs.without_experts())
-        parts.append(realise(batch, problem, costs, reference_policies(problem, costs, oracle, blind)))
+        parts.append(realise(batch, problem, costs, reference_policies(problem, costs, oracle, {"experts=0": blind})))
     assert len(parts) > 2
     whole, joined = tiny_realised(), join(parts)
     assert np.array_equal(joined.totals.sums, whole.totals.sums)

@@ -17,7 +17,7 @@ from oracle.solver import solve
 def scored(problem: strategies.Problem) -> tuple[scores.PolicyTotals, PolicySet]:
     arrays, costs = make(problem), costs_of(problem)
     blind = solve(arrays, costs.without_experts())
-    policies = reference_policies(arrays, costs, solve(arrays, costs), blind)
+    policies = reference_policies(arrays, costs, solve(arrays, costs), {"experts=0": blind})
     names = tuple(f"g{g}" for g in range(problem.generations))
     return scores.total(arrays, costs, policies, names, names), policies
 

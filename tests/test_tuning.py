@@ -13,12 +13,14 @@ from oracle import scores, tuning
 from oracle.costs import choose_range, length_costs
 from oracle.errors import InputError
 from oracle.latency.fit import fit_latency
-from oracle.policies import Inputs, inputs_of, lengths_of
+from oracle.policies import Inputs, Training, inputs_of, lengths_of
 from oracle.policies.candidates import candidates
 from oracle.resampling import Interval
 from oracle.rounds import RoundFiles
+from oracle.summaries.tuning import category_table
+from oracle.tables import render
 from oracle.traces import load_traces
-from oracle.tuning import Compared, Tuned, learn, tune
+from oracle.tuning import Compared, Tuned, hold_out, learn, scored, scored_by_category, tune
 
 TINY = Path(__file__).parents[1] / "cases" / "tiny-moe"
 SIZES = (40, 25, 31, 18, 52, 44, 9, 37)
@@ -64,7 +66,7 @@ def test_choices_and_scores_equal_brute_force_on_the_folds_of_scikit_learn() -> 
             static_ms = np.column_stack([ms_of(f"static:{k}", inputs) for k in range(6)])
             by = {c: int(static_ms[train & (category == c)].sum(axis=0).argmin()) for c in set(category[train])}
             by.pop("None", None)
-            training = tuning.Training(np.array(mean), int(static_ms[train].sum(axis=0).argmin()), by)
+            training = Training(np.array(mean), int(static_ms[train].sum(axis=0).argmin()), by)
             taught = replace(inputs, training=training)
             tried = [str(p) for p in candidates(family, inputs, 7)]
             ms = [ms_of(p, taught) for p in tried]
@@ -75,6 +77,60 @@ def test_choices_and_scores_equal_brute_force_on_the_folds_of_scikit_learn() -> 
         assert found[family].ms_per_token == pytest.approx(held.sum() / tokens.sum(), rel=1e-12)
         optimum = inputs.optimum.value_ms(inputs.problem.offsets).sum() / tokens.sum()
         assert found[family].regret_ms_per_token == pytest.approx(held.sum() / tokens.sum() - optimum, abs=1e-12)
+
+
+def test_scores_of_a_category_are_those_of_its_generations() -> None:
+    """Sums, differences and the exact intervals over resamples of two clusters, from the policies' own totals."""
+    inputs = random_inputs(11, SIZES)
+    category = np.array([str(c) for c in inputs.traces.category or ()])
+    families = ("static", "confidence@keep", "survival!")
+    held = hold_out([inputs], families, folds=3, points=7)
+    found = scored_by_category(held)
+    assert list(found) == ["code", None, "prose"]
+    tokens, optimum = np.diff(inputs.problem.offsets), inputs.optimum.value_ms(inputs.problem.offsets)
+    ms = np.zeros((len(families), len(SIZES)))
+    for p, family in enumerate(held.families):
+        for g, f in enumerate(held.fold):
+            ms[p, g] = ms_of(str(family.chosen[f]), inputs)[g]
+    np.testing.assert_allclose(held.expected.total_ms, ms.T, rtol=1e-12)
+    for name, those in found.items():
+        of = category == str(name)
+        clusters = [[c == other for c in inputs.traces.cluster_of] for other in set(inputs.traces.cluster_of)]
+        members = [np.array(c) & of for c in clusters if (np.array(c) & of).any()]
+        assert (those.clusters, those.tokens) == (len(members), tokens[of].sum())
+        assert those.oracle_ms_per_token == pytest.approx(optimum[of].sum() / tokens[of].sum(), rel=1e-12)
+        for p, one in enumerate(those.families):
+            assert one.ms_per_token == pytest.approx(ms[p, of].sum() / tokens[of].sum(), rel=1e-12)
+            assert one.regret_ms_per_token == pytest.approx((ms[p] - optimum)[of].sum() / tokens[of].sum(), abs=1e-12)
+            difference = (ms[p] - ms[0])[of].sum() / tokens[of].sum()
+            assert one.against_static.ms_per_token == pytest.approx(difference, abs=1e-12)
+            interval = one.against_static.interval
+            if len(members) == 1:
+                assert interval is None
+                assert one.against_static.verdict == "not significant"
+            else:
+                assert interval is not None
+                each = [(ms[p] - ms[0])[c].sum() / tokens[c].sum() for c in members]
+                assert interval.low >= min(each) - 1e-12
+                assert interval.high <= max(each) + 1e-12
+    whole = scored(held).families[1]
+    parts = sum(t.families[1].ms_per_token * t.tokens for t in found.values())
+    assert whole.ms_per_token == pytest.approx(parts / tokens.sum(), rel=1e-12)
+
+
+def test_a_table_by_category_marks_verdicts_that_rest_on_few_clusters(eager: Inputs) -> None:
+    found = scored_by_category(hold_out([eager], ("confidence", "confidence@keep")))
+    table = category_table(found)
+    text = render([table], "text")
+    assert {row["few_clusters"] for row in table.rows} == {True}
+    assert [row["category"] for row in table.rows[::3]] == ["code", "prose", "html", "russian", "mixed_ru"]
+    assert "*: fewer than 10 clusters, so the interval is too narrow and the verdict weak: code (8), prose (7)" in text
+    assert "10 differences at 95 % each: about 0.5 would be called faster or slower by chance" in text
+    assert "lowest that an engine can run in html: " in text
+    slower = next(row for row in table.rows if (row["category"], row["family"]) == ("code", "confidence"))
+    assert slower["verdict"] == "slower"
+    assert "slower *" in text
+    assert "not significant *" not in text
 
 
 def test_a_fold_is_never_looked_at_when_its_own_parameter_is_chosen() -> None:
@@ -130,10 +186,10 @@ def test_mean_unique_experts_are_those_of_windows_inside_the_text() -> None:
 
 def test_a_sweep_is_one_call_of_the_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = []
-    visits = scores.visits
-    monkeypatch.setattr(scores, "visits", lambda problem, k: calls.append(k.shape[1]) or visits(problem, k))
+    rounds_of = scores.rounds_of
+    monkeypatch.setattr(scores, "rounds_of", lambda problem, k: calls.append(k.shape[1]) or rounds_of(problem, k))
     tune([random_inputs(1, SIZES)], ("confidence", "slope!"), folds=3, points=100)
-    assert calls == [6, 6, 100, 100]
+    assert calls == [6, 6, 100, 100, 3, 3, 3]  # static lengths twice, the two sweeps, the choice for each fold
 
 
 def test_differences_say_whether_they_mean_something() -> None:

@@ -9,38 +9,106 @@ included, before they draft: a bound on the idea, nothing that can be deployed.
 """
 
 import math
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from oracle.errors import InputError
+from oracle.policies.chosen import Steps, Stopping
 from oracle.policies.inputs import Inputs
-from oracle.policies.policy import Chosen, Policy
-
-_DRAFT_PROB = frozenset({"draft_prob"})
+from oracle.policies.policy import Policy
 
 
-def while_at_least(worth: NDArray[np.float64], thresholds: NDArray[np.float64], keep: bool) -> Chosen:
-    """Draft on until the worth of a token falls under a threshold.
+class TokenByToken(Policy):
+    """What rules that draft token by token have in common; text form ``form[!][:number][@keep]``.
 
-    Parameters
+    Attributes
     ----------
-    worth : (N, K) float64
-        What is compared, by depth.
-    thresholds : (P,) float64
-    keep
-        Whether the token at which drafting stops is verified too.
+    form
+        Head of the text form.
+    number
+        Field that holds the number of the text form; empty if there is none.
+    prices
+        Whether it compares costs of rounds; online, it learns the mean U by m for them.
+    informed, keep
+        Whether it looks at true probabilities, and whether it verifies the token at which it stops; fields of the
+        rules that know both forms.
     """
-    n, K = worth.shape
-    going = np.ones((n, len(thresholds)), dtype=bool)
-    count = np.zeros(going.shape, dtype=np.int16)
-    for j in range(K):
-        going &= worth[:, j, None] >= thresholds
-        count += going
-    drafted = np.minimum(count + np.int16(1), np.int16(K))
-    return Chosen(drafted if keep else count, drafted)
+
+    form: ClassVar[str]
+    number: ClassVar[str] = ""
+    prices: ClassVar[bool] = False
+    informed: bool = False
+    keep: bool = False
+
+    def __str__(self) -> str:
+        value = f":{self.parameter!r}" if self.number else ""
+        return f"{self.form}{'!' if self.informed else ''}{value}{'@keep' if self.keep else ''}"
+
+    @property
+    def parameter(self) -> float:
+        """The number of the text form."""
+        return float(getattr(self, self.number)) if self.number else 0.0
+
+    @property
+    def family(self) -> Policy:
+        """With the number 0."""
+        return self.at(0.0) if self.number else self
+
+    def at(self, parameter: float) -> Policy:
+        """With another number."""
+        return replace(self, **{self.number: parameter}) if self.number else super().at(parameter)  # type: ignore[type-var]
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """The draft's confidences, unless informed."""
+        return frozenset() if self.informed else frozenset({"draft_prob"})
+
+    @property
+    def learns(self) -> bool:
+        """Mean U by m, unless informed or no cost is looked at."""
+        return self.prices and not self.informed
+
+    @property
+    def online(self) -> bool:
+        """Unless informed."""
+        return not self.informed
+
+    def choose(self, inputs: Inputs, parameters: NDArray[np.float64]) -> Stopping:
+        """Go through the lengths step by step."""
+        return Stopping.along(
+            inputs.costs.lengths if self.prices else range(inputs.problem.k_max + 1),
+            partial(self.steps, inputs),
+            parameters if self.prices else -parameters,
+            keep=self.keep,
+            looks=not self.informed,
+        )
+
+    @abstractmethod
+    def steps(self, inputs: Inputs, rows: slice) -> Steps:
+        """Cost and gain of each step from some positions; drafting goes on while cost <= number * gain.
+
+        Thresholds are met with turned signs, -worth <= -T.
+        """
+
+    def _lengths(self, inputs: Inputs, rows: slice) -> Iterator[tuple[NDArray[np.float64], NDArray[np.float64]]]:
+        """From the shortest length on: expected tokens it adds to the one before (or to none), and C(t, k)."""
+        survival, last = inputs.survival(self.informed, rows), 0
+        for k in inputs.costs.lengths:
+            gain = survival[last:k].sum(axis=0)
+            yield gain, inputs.round_ms(k, self.informed, rows)
+            last = k
+
+
+def _thresholds(worth: NDArray[np.float64]) -> Steps:
+    """Steps that go on while the worth of a token, (K, rows), is at least T."""
+    return np.negative(worth, order="C"), np.ones((len(worth), 1))
 
 
 def _check_threshold(threshold: float) -> None:
@@ -49,7 +117,7 @@ def _check_threshold(threshold: float) -> None:
 
 
 @dataclass(frozen=True)
-class Confidence(Policy):
+class Confidence(TokenByToken):
     """Draft on while the draft's own probability of its next token is at least T: ``confidence:T``.
 
     Where it comes from: llama.cpp ``--spec-draft-p-min`` leaves the token that falls under T out of the draft;
@@ -57,41 +125,21 @@ class Confidence(Policy):
     ``confidence:T@keep``. What it may look at: draft_prob at t, t + 1, … up to the token at which it stops.
     """
 
+    form = "confidence"
+    number = "threshold"
     threshold: float
     keep: bool = False
 
     def __post_init__(self) -> None:
         _check_threshold(self.threshold)
 
-    def __str__(self) -> str:
-        return f"confidence:{float(self.threshold)!r}{'@keep' if self.keep else ''}"
-
-    @property
-    def parameter(self) -> float:
-        """T."""
-        return self.threshold
-
-    @property
-    def family(self) -> Policy:
-        """T = 0."""
-        return replace(self, threshold=0.0)
-
-    def at(self, parameter: float) -> Policy:
-        """With another T."""
-        return replace(self, threshold=parameter)
-
-    @property
-    def columns(self) -> frozenset[str]:
-        """The draft's confidences."""
-        return _DRAFT_PROB
-
-    def choose(self, inputs: Inputs, parameters: NDArray[np.float64]) -> Chosen:
-        """Count the confidences before the first under T."""
-        return while_at_least(inputs.confidence, parameters, self.keep)
+    def steps(self, inputs: Inputs, rows: slice) -> Steps:
+        """Confidences by depth."""
+        return _thresholds(inputs.confidence_by_depth(rows))
 
 
 @dataclass(frozen=True)
-class Survival(Policy):
+class Survival(TokenByToken):
     """Draft on while the chance that all draft tokens match is at least T: ``survival:T``.
 
     Where it comes from: SpecDec++ (Huang et al. 2024) stops when the chance of a rejection rises above 1 - T; its
@@ -100,6 +148,8 @@ class Survival(Policy):
     informed, ``survival!:T``, the true survival S_j.
     """
 
+    form = "survival"
+    number = "threshold"
     threshold: float
     informed: bool = False
     keep: bool = False
@@ -107,42 +157,13 @@ class Survival(Policy):
     def __post_init__(self) -> None:
         _check_threshold(self.threshold)
 
-    def __str__(self) -> str:
-        mark, keep = "!" if self.informed else "", "@keep" if self.keep else ""
-        return f"survival{mark}:{float(self.threshold)!r}{keep}"
-
-    @property
-    def parameter(self) -> float:
-        """T."""
-        return self.threshold
-
-    @property
-    def family(self) -> Policy:
-        """T = 0."""
-        return replace(self, threshold=0.0)
-
-    def at(self, parameter: float) -> Policy:
-        """With another T."""
-        return replace(self, threshold=parameter)
-
-    @property
-    def columns(self) -> frozenset[str]:
-        """The draft's confidences, unless informed."""
-        return frozenset() if self.informed else _DRAFT_PROB
-
-    @property
-    def online(self) -> bool:
-        """Unless informed."""
-        return not self.informed
-
-    def choose(self, inputs: Inputs, parameters: NDArray[np.float64]) -> Chosen:
-        """Count the survivals before the first under T."""
-        found = while_at_least(inputs.survival(self.informed), parameters, self.keep)
-        return Chosen(found.draft_length) if self.informed else found
+    def steps(self, inputs: Inputs, rows: slice) -> Steps:
+        """Survival by depth."""
+        return _thresholds(inputs.survival(self.informed, rows))
 
 
 @dataclass(frozen=True)
-class Goodput(Policy):
+class Goodput(TokenByToken):
     """Draft on while expected tokens a millisecond rise, E[A] / C: ``goodput``.
 
     Where it comes from: Cascade (utility of speculation for MoE) and vLLM's adaptive verification, greedy in each
@@ -151,45 +172,24 @@ class Goodput(Policy):
     ``goodput!``, the true survival and U. Between two measured lengths it looks at all tokens up to the next one.
     """
 
+    form = "goodput"
+    prices = True
     informed: bool = False
 
-    def __str__(self) -> str:
-        return "goodput!" if self.informed else "goodput"
-
-    @property
-    def columns(self) -> frozenset[str]:
-        """The draft's confidences, unless informed."""
-        return frozenset() if self.informed else _DRAFT_PROB
-
-    @property
-    def learns(self) -> bool:
-        """Mean U by m, unless informed."""
-        return not self.informed
-
-    @property
-    def online(self) -> bool:
-        """Unless informed."""
-        return not self.informed
-
-    def choose(self, inputs: Inputs, parameters: NDArray[np.float64]) -> Chosen:
-        """Extend while the ratio rises."""
-        survival, lengths = inputs.survival(self.informed), inputs.costs.lengths
-        going = np.ones((len(survival), 1), dtype=bool)
-        k, drafted = _shortest(going, lengths)
-        advance = 1.0 + survival[:, : lengths[0]].sum(axis=1)
-        cost = inputs.round_ms(lengths[0], self.informed)
-        for a, b in pairwise(lengths):
-            further = advance + survival[:, a:b].sum(axis=1)
-            dearer = inputs.round_ms(b, self.informed)
-            np.copyto(drafted, b, where=going)
-            going &= (further * cost > advance * dearer)[:, None]
-            np.copyto(k, b, where=going)
+    def steps(self, inputs: Inputs, rows: slice) -> Steps:
+        """A step that does not raise the ratio costs 1, one that does costs nothing, and the number is 0."""
+        lengths = self._lengths(inputs, rows)
+        gain, cost = next(lengths)
+        advance, refused = 1.0 + gain, []
+        for gain, dearer in lengths:
+            further = advance + gain
+            refused.append(~(further * cost > advance * dearer))
             advance, cost = further, dearer
-        return Chosen(k, None if self.informed else drafted)
+        return _stacked(refused, len(cost)), np.zeros((len(refused), 1))
 
 
 @dataclass(frozen=True)
-class Slope(Policy):
+class Slope(TokenByToken):
     """Draft on while one more expected token costs at most L milliseconds, dC <= L * dE[A]: ``slope:L``.
 
     Where it comes from: the necessary condition of "The Limits of Speculation" (arXiv 2609.22156), with one price
@@ -199,6 +199,9 @@ class Slope(Policy):
     tokens up to the next one.
     """
 
+    form = "slope"
+    number = "price_ms"
+    prices = True
     price_ms: float
     informed: bool = False
 
@@ -206,53 +209,13 @@ class Slope(Policy):
         if not (self.price_ms >= 0 and math.isfinite(self.price_ms)):
             raise InputError(f"the slope is {self.price_ms}; it is a price of 0 or more milliseconds a token")
 
-    def __str__(self) -> str:
-        return f"slope{'!' if self.informed else ''}:{float(self.price_ms)!r}"
-
-    @property
-    def parameter(self) -> float:
-        """L, milliseconds a token."""
-        return self.price_ms
-
-    @property
-    def family(self) -> Policy:
-        """L = 0."""
-        return replace(self, price_ms=0.0)
-
-    def at(self, parameter: float) -> Policy:
-        """With another L."""
-        return replace(self, price_ms=parameter)
-
-    @property
-    def columns(self) -> frozenset[str]:
-        """The draft's confidences, unless informed."""
-        return frozenset() if self.informed else _DRAFT_PROB
-
-    @property
-    def learns(self) -> bool:
-        """Mean U by m, unless informed."""
-        return not self.informed
-
-    @property
-    def online(self) -> bool:
-        """Unless informed."""
-        return not self.informed
-
-    def choose(self, inputs: Inputs, parameters: NDArray[np.float64]) -> Chosen:
-        """Extend while the next length is worth its price."""
-        survival, lengths = inputs.survival(self.informed), inputs.costs.lengths
-        going = np.ones((len(survival), len(parameters)), dtype=bool)
-        k, drafted = _shortest(going, lengths)
-        for a, b in pairwise(lengths):
-            gain = survival[:, a:b].sum(axis=1)
-            more_ms = inputs.round_ms(b, self.informed) - inputs.round_ms(a, self.informed)
-            np.copyto(drafted, b, where=going)
-            going &= more_ms[:, None] <= parameters * gain[:, None]
-            np.copyto(k, b, where=going)
-        return Chosen(k, None if self.informed else drafted)
+    def steps(self, inputs: Inputs, rows: slice) -> Steps:
+        """What the next length costs more, and the expected tokens it adds."""
+        gains, costs = zip(*self._lengths(inputs, rows), strict=True)
+        more_ms = [dearer - cost for cost, dearer in pairwise(costs)]
+        return _stacked(more_ms, len(costs[0])), _stacked(gains[1:], len(costs[0]))
 
 
-def _shortest(like: NDArray[np.bool_], lengths: tuple[int, ...]) -> tuple[NDArray[np.int16], NDArray[np.int16]]:
-    """The shortest length everywhere, as draft lengths and as steps made."""
-    k = np.full(like.shape, lengths[0], dtype=np.int16)
-    return k, k.copy()
+def _stacked(steps: Sequence[NDArray[Any]], positions: int) -> NDArray[np.float64]:
+    """One step below the other, (S, positions); S may be 0."""
+    return np.array(steps, dtype=np.float64).reshape(len(steps), positions)

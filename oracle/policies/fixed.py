@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oracle.errors import MOST_DRAFT_TOKENS, InputError, printable
+from oracle.policies.chosen import Named
 from oracle.policies.inputs import Inputs
-from oracle.policies.policy import Chosen, Policy
+from oracle.policies.policy import Policy
 from oracle.policies.sets import static
 from oracle.traces.lists import BadCellsError, cells, take_apart
 
@@ -45,10 +46,9 @@ class Static(Policy):
         """With another K."""
         return Static(int(parameter))
 
-    def choose(self, inputs: Inputs, parameters: NDArray[np.float64]) -> Chosen:
+    def choose(self, inputs: Inputs, parameters: NDArray[np.float64]) -> Named:
         """K everywhere."""
-        shape = (inputs.problem.positions, len(parameters))
-        return Chosen(np.broadcast_to(parameters.astype(np.int16), shape), exact=True)
+        return Named(parameters.astype(np.int16)[None])
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Budget(Policy):
         """Best static lengths."""
         return True
 
-    def choose(self, inputs: Inputs, parameters: NDArray[np.float64]) -> Chosen:
+    def choose(self, inputs: Inputs, parameters: NDArray[np.float64]) -> Named:
         """Look every generation's category up."""
         category, training = inputs.traces.category, inputs.training
         if category is None:
@@ -86,7 +86,7 @@ class Budget(Policy):
         overall = training.best_static
         best = [overall if name is None else by_category.get(name, overall) for name in category]
         k = np.repeat(np.array(best, dtype=np.int16), np.diff(inputs.problem.offsets))
-        return Chosen(k[:, None], exact=True)
+        return Named(k[:, None])
 
 
 @dataclass(frozen=True)
@@ -104,9 +104,9 @@ class Oracle(Policy):
         """It looks ahead."""
         return False
 
-    def choose(self, inputs: Inputs, parameters: NDArray[np.float64]) -> Chosen:
+    def choose(self, inputs: Inputs, parameters: NDArray[np.float64]) -> Named:
         """k*(t)."""
-        return Chosen(inputs.optimum.draft_length[:, None], exact=True)
+        return Named(inputs.optimum.draft_length[:, None])
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ class Blind(Policy):
         """It looks ahead."""
         return False
 
-    def choose(self, inputs: Inputs, parameters: NDArray[np.float64]) -> Chosen:
+    def choose(self, inputs: Inputs, parameters: NDArray[np.float64]) -> Named:
         """k0*(t)."""
         if self.refitted and inputs.refitted is None:
             raise InputError(
@@ -135,7 +135,7 @@ class Blind(Policy):
                 "with draft-oracle fit, or use blind"
             )
         solution = inputs.refitted if self.refitted and inputs.refitted is not None else inputs.blind_optimum
-        return Chosen(solution.draft_length[:, None], exact=True)
+        return Named(solution.draft_length[:, None])
 
 
 @dataclass(frozen=True)
@@ -159,7 +159,7 @@ class Column(Policy):
         """The column."""
         return frozenset({self.name})
 
-    def choose(self, inputs: Inputs, parameters: NDArray[np.float64]) -> Chosen:
+    def choose(self, inputs: Inputs, parameters: NDArray[np.float64]) -> Named:
         """Read the column."""
         table, offsets = inputs.traces.table, inputs.problem.offsets
         if self.name not in table.column_names:
@@ -176,7 +176,7 @@ class Column(Policy):
                 f"generation '{printable(inputs.traces.generation[g])}' has {np.diff(offsets)[g]} positions, the "
                 f"column {np.diff(lists.offsets)[g]} entries; give one draft length a position"
             )
-        return Chosen(_whole_lengths(values, inputs), exact=True)
+        return Named(_whole_lengths(values, inputs))
 
 
 @dataclass(frozen=True)
@@ -198,9 +198,9 @@ class Call(Policy):
     def __str__(self) -> str:
         return f"call:{self.name}"
 
-    def choose(self, inputs: Inputs, parameters: NDArray[np.float64]) -> Chosen:
+    def choose(self, inputs: Inputs, parameters: NDArray[np.float64]) -> Named:
         """Call the function."""
-        return Chosen(_whole_lengths(np.asarray(self.function(inputs)), inputs), exact=True)
+        return Named(_whole_lengths(np.asarray(self.function(inputs)), inputs))
 
 
 _NOT_LISTS = "the column holds no list of whole numbers, one a position; give list<int16>"

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,7 +71,7 @@ class Inputs:
         """The optimum of alpha = 0, everything else kept."""
         return solve(self.problem, self.costs.without_experts()) if self.blind is None else self.blind
 
-    @cached_property
+    @property
     def confidence(self) -> NDArray[np.float64]:
         """The draft's confidence in its proposals along a round from t; (N, K), probabilities.
 
@@ -89,30 +90,53 @@ class Inputs:
         InputError
             The trace has no draft_prob.
         """
+        return self.confidence_by_depth(slice(0, self.problem.positions)).T
+
+    def confidence_by_depth(self, rows: slice) -> NDArray[np.float64]:
+        """`confidence` of some positions, one depth after the other; (K, rows)."""
+        recorded = self._recorded_confidence
+        first, end, _ = rows.indices(self.problem.positions)
+        by_depth = np.empty((self.problem.k_max, end - first))
+        for j in range(self.problem.k_max):
+            path = recorded[first + j : end + j]
+            by_depth[j, : len(path)] = path
+        late, stand_in = self._past_end
+        some = slice(*np.searchsorted(late, (first, end)))
+        by_depth[:, late[some] - first] = stand_in[:, some]
+        return by_depth
+
+    @property
+    def _recorded_confidence(self) -> NDArray[np.float32]:
         if self.traces.draft_prob is None:
             raise InputError(
                 f"needs the column draft_prob (the draft's probability of its own proposal), which "
                 f"{self.traces.source or 'the trace'} lacks; record it, or take a policy that does without: "
                 "static:K, budget, or an informed form (survival!:T, goodput!, slope!:L)"
             )
-        lengths = np.diff(self.problem.offsets)
-        size = np.repeat(lengths, lengths)[:, None]
-        first = np.repeat(self.problem.offsets[:-1], lengths)[:, None]
-        within = np.arange(self.problem.positions)[:, None] - first
-        rows = first + (within + np.arange(self.problem.k_max)) % size
-        return np.asarray(self.traces.draft_prob[rows], dtype=np.float64)
+        return self.traces.draft_prob
 
     @cached_property
-    def confidence_products(self) -> NDArray[np.float64]:
-        """Products of the confidences along a round: what an engine takes for S_1 … S_K; (N, K)."""
-        return np.asarray(np.cumprod(self.confidence, axis=1), dtype=np.float64)
+    def _past_end(self) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """Positions from which a draft reaches past the end, (M,), and the confidences from there, (K, M)."""
+        offsets, K = self.problem.offsets, self.problem.k_max
+        sizes = np.repeat(np.diff(offsets), np.diff(offsets))
+        left = np.repeat(offsets[1:], np.diff(offsets)) - np.arange(self.problem.positions)
+        late = np.flatnonzero(left < K)
+        size, within = sizes[late], (sizes - left)[late]
+        rows = late - within + (within + np.arange(K)[:, None]) % size
+        return late, self._recorded_confidence[rows]
 
-    def survival(self, informed: bool) -> NDArray[np.float64]:
-        """S_1 … S_K of each position: true ones (informed), or products of the draft's confidences; (N, K)."""
-        return self.problem.survival if informed else self.confidence_products
+    def survival(self, informed: bool, rows: slice) -> NDArray[np.float64]:
+        """S_1 … S_K of some positions: true ones (informed), or products of the draft's confidences; (K, rows)."""
+        if informed:
+            return self.problem.survival[rows].T
+        products = self.confidence_by_depth(rows)
+        for before, product in pairwise(products):
+            np.multiply(before, product, out=product)
+        return products
 
-    def round_ms(self, k: int, informed: bool) -> NDArray[np.float64]:
-        """C(t, k) with the true U (informed), or with the mean U of training generations; (N,), milliseconds.
+    def round_ms(self, k: int, informed: bool, rows: slice = slice(None)) -> NDArray[np.float64]:
+        """C(t, k) with the true U (informed), or with the mean U of training generations; (rows,), milliseconds.
 
         Raises
         ------
@@ -121,7 +145,7 @@ class Inputs:
         """
         costs = self.costs
         if informed:
-            unique = self.problem.unique_experts[:, k]
+            unique = self.problem.unique_experts[rows, k]
         elif self.training.mean_unique is not None:
             unique = self.training.mean_unique[k]
         elif costs.alpha_ms.any():
@@ -131,7 +155,7 @@ class Inputs:
             )
         else:
             unique = np.zeros(1)
-        context_ms = costs.context_ms[k] * self.problem.context_len
+        context_ms = costs.context_ms[k] * self.problem.context_len[rows]
         return np.asarray(costs.base_ms[k] + costs.alpha_ms[k] * unique + context_ms)
 
 

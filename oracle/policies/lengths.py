@@ -1,6 +1,7 @@
 """Draft lengths of many policies on one batch, laid out for the kernels."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,11 +9,14 @@ from numpy.typing import NDArray
 from oracle.columns import frozen
 from oracle.costs import LengthCosts
 from oracle.errors import Faults, InputError
+from oracle.policies.chosen import Named, Stopping
 from oracle.policies.fixed import place_of
 from oracle.policies.inputs import Inputs
-from oracle.policies.policy import Chosen, Policy
+from oracle.policies.policy import Policy
 from oracle.policies.sets import PolicySet
 from oracle.policies.text import parse_policy
+
+_AT_ONCE = 8192  # positions: what rules compare stays in the cache, and no large arrays come and go
 
 
 def lengths_of(policies: Sequence[Policy | str], inputs: Inputs) -> PolicySet:
@@ -58,31 +62,50 @@ def lengths_of(policies: Sequence[Policy | str], inputs: Inputs) -> PolicySet:
         parameters = np.array([wanted[names[p]].parameter for p in members])
         try:
             chosen = family.choose(inputs, parameters)
+            if isinstance(chosen, Named):
+                _check_allowed(chosen, [names[p] for p in members], inputs, faults)
+                for p, k in zip(members, chosen.draft_length.T, strict=True):
+                    length[:, p] = drafted[:, p] = k
+            else:
+                _stop(chosen, members, inputs.costs, length, drafted)
+                looked |= chosen.drafted is not None
         except InputError as error:
             for fault in error.faults:
                 faults.add(f"policy '{names[members[0]]}': {fault}")
-            continue
-        if chosen.exact:
-            _check_allowed(chosen, [names[p] for p in members], inputs, faults)
-        settled = settle(chosen, inputs.costs)
-        length[:, members], drafted[:, members] = settled
-        looked |= chosen.drafted is not None
     faults.raise_if_any()
     return PolicySet(names, frozen(length), frozen(drafted) if looked else None)
 
 
-def settle(chosen: Chosen, costs: LengthCosts) -> tuple[NDArray[np.int16], NDArray[np.int16]]:
-    """Turn lengths into ones that may be chosen: the next shorter one, or the shortest; and the steps made."""
+def _allowed(draft_length: NDArray[Any], costs: LengthCosts) -> NDArray[np.int16]:
+    """Lengths that may be chosen in place of any: the next shorter one, or the shortest."""
     lengths = np.array(costs.lengths, dtype=np.int16)
     at = np.searchsorted(lengths, np.arange(costs.k_max + 1), side="right") - 1
-    below = lengths[np.maximum(at, 0)]
-    k = below[np.minimum(chosen.draft_length, costs.k_max)]
-    if chosen.drafted is None:
-        return k, k
-    return k, np.maximum(k, np.minimum(chosen.drafted, lengths[-1]).astype(np.int16))
+    return np.asarray(lengths[np.maximum(at, 0)][np.minimum(draft_length, costs.k_max)])
 
 
-def _check_allowed(chosen: Chosen, names: Sequence[str], inputs: Inputs, faults: Faults) -> None:
+def _stop(
+    rules: Stopping,
+    members: Sequence[int],
+    costs: LengthCosts,
+    length: NDArray[np.int16],
+    drafted: NDArray[np.int16],
+) -> None:
+    """Write the lengths at which rules stop, and the steps made, into their columns."""
+    from kernels.stopping import stop  # noqa: PLC0415  # numba is slow to import
+
+    verified = _allowed(rules.verified, costs)
+    made = verified
+    if rules.drafted is not None:
+        made = np.maximum(verified, np.minimum(rules.drafted, costs.lengths[-1])).astype(np.int16)
+    order = np.argsort(-rules.price, kind="stable")
+    price, column = frozen(rules.price[order]), frozen(np.array(members)[order])
+    for first in range(0, len(length), _AT_ONCE):
+        rows = slice(first, first + _AT_ONCE)
+        cost, gain = rules.steps(rows)
+        stop(frozen(cost), frozen(gain), price, column, frozen(verified), frozen(made), length[rows], drafted[rows])
+
+
+def _check_allowed(chosen: Named, names: Sequence[str], inputs: Inputs, faults: Faults) -> None:
     """Note every policy that asks for a length which may not be chosen, with the first such length and place."""
     costs = inputs.costs
     known = np.append(costs.allowed, False)

@@ -6,9 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oracle.errors import InputError, printable
+from oracle.policies.chosen import Named
 from oracle.policies.fixed import place_of
 from oracle.policies.inputs import Inputs
-from oracle.policies.policy import Chosen, Policy
+from oracle.policies.policy import Policy
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class Logged(Policy):
         """The logged rounds."""
         return frozenset({"logged_draft_length", "logged_advance"})
 
-    def choose(self, inputs: Inputs, parameters: NDArray[np.float64]) -> Chosen:
+    def choose(self, inputs: Inputs, parameters: NDArray[np.float64]) -> Named:
         """Lay the logged rounds out over positions."""
         traces, problem = inputs.traces, inputs.problem
         length, advance, bounds = traces.logged_draft_length, traces.logged_advance, traces.logged_offsets
@@ -49,7 +50,7 @@ class Logged(Policy):
         _check_matches(inputs, start, np.minimum(advance, end - start), length, end)
         latest = np.zeros(problem.positions, dtype=np.int64)
         latest[start] = np.arange(len(start))
-        return Chosen(length[np.maximum.accumulate(latest)][:, None], exact=True)
+        return Named(length[np.maximum.accumulate(latest)][:, None])
 
 
 def _check_complete(inputs: Inputs, advance: NDArray[np.int64], rounds: NDArray[np.int64]) -> None:

@@ -2,33 +2,13 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from oracle.errors import MOST_DRAFT_TOKENS, InputError
+from oracle.policies.chosen import Chosen
 from oracle.policies.inputs import Inputs
-
-
-@dataclass(frozen=True, eq=False)
-class Chosen:
-    """Draft lengths as a rule names them, before they meet the lengths that the latency model has.
-
-    Attributes
-    ----------
-    draft_length : (N, P) integer
-        Draft tokens to verify.
-    drafted : (N, P) integer, or None
-        Draft steps made; None: as many as are verified.
-    exact
-        Whether another length than the one named would be another policy. Else a length that may not be chosen
-        becomes the next shorter one that may, or the shortest of all.
-    """
-
-    draft_length: NDArray[Any]
-    drafted: NDArray[Any] | None = None
-    exact: bool = False
 
 
 class Policy(ABC):
@@ -68,7 +48,7 @@ class Policy(ABC):
 
     @abstractmethod
     def choose(self, inputs: Inputs, parameters: NDArray[np.float64]) -> Chosen:
-        """Name the draft lengths of the family's members with these parameters, (N, P).
+        """Choose for the family's P members with these parameters.
 
         Raises
         ------
@@ -142,7 +122,5 @@ class Capped(Policy):
         return self.policy.online
 
     def choose(self, inputs: Inputs, parameters: NDArray[np.float64]) -> Chosen:
-        """Name the inner policy's draft lengths, clipped."""
-        inner = self.policy.choose(inputs, parameters)
-        drafted = None if inner.drafted is None else np.clip(inner.drafted, self.shortest, self.longest)
-        return Chosen(np.clip(inner.draft_length, self.shortest, self.longest), drafted, inner.exact)
+        """Choose as the inner policy does, within the bounds."""
+        return self.policy.choose(inputs, parameters).capped(self.shortest, self.longest)

@@ -1,5 +1,6 @@
 """Draft lengths of several policies on one batch, as the kernels take them."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,16 +36,20 @@ def static(k: int) -> str:
     return f"static:{k}"
 
 
-def reference_policies(
-    problem: Problem, costs: LengthCosts, oracle: Solution, blind: Solution, refitted: Solution | None = None
-) -> PolicySet:
-    """The bound, the policies that are blind to experts, and every static length the cost model allows.
+def blind(change: str) -> str:
+    """Name the optimum under changed costs, paid for at full cost; `change` as `oracle.changes` names it."""
+    return {"experts=0": "blind", "experts=0, beta0 refitted": "blind:refitted"}.get(change, f"under {change}")
 
-    `oracle` is the optimum of the full cost model. `blind` is that of alpha = 0 with the other coefficients kept,
-    `blind:refitted` that of a model in which each length costs the mean of its experts; both are then paid for
-    at full cost. All three look ahead over the whole text: no engine can run them.
+
+def reference_policies(
+    problem: Problem, costs: LengthCosts, oracle: Solution, moved: Mapping[str, Solution]
+) -> PolicySet:
+    """The bound, the optima under changed costs, and every static length the cost model allows.
+
+    `oracle` is the optimum of the full cost model; `moved` are those of changed ones by the name of the change, paid
+    for at full cost (`blind`: of alpha = 0). All of them look ahead over the whole text: no engine can run them.
     """
-    solutions = {"oracle": oracle, "blind": blind} | ({"blind:refitted": refitted} if refitted else {})
+    solutions = {"oracle": oracle} | {blind(change): solution for change, solution in moved.items()}
     names = [*solutions, *(static(k) for k in costs.lengths)]
     lengths = np.empty((problem.positions, len(names)), dtype=np.int16)
     for p, solution in enumerate(solutions.values()):

@@ -1,0 +1,43 @@
+"""Policies tuned on training generations and scored on held-out ones.
+
+Generations are split into folds by cluster. For each fold, the parameter (best K, T or L) and all other constants
+(mean U by m, best static length by category) come from the other folds, and the fold is scored with them. The same
+choice made and scored on all generations is the in-sample score; the difference is its optimism.
+"""
+
+from collections.abc import Sequence
+
+from oracle.policies import Inputs
+from oracle.policies.candidates import POINTS
+from oracle.tuning.families import FAMILIES, learn
+from oracle.tuning.holding_out import FOLDS, Family, HeldOut, hold_out
+from oracle.tuning.tuned import FEW_CLUSTERS, NOT_SIGNIFICANT, Compared, Tuned, Tuning, scored, scored_by_category
+
+__all__ = [
+    "FAMILIES",
+    "FEW_CLUSTERS",
+    "FOLDS",
+    "NOT_SIGNIFICANT",
+    "Compared",
+    "Family",
+    "HeldOut",
+    "Tuned",
+    "Tuning",
+    "hold_out",
+    "learn",
+    "scored",
+    "scored_by_category",
+    "tune",
+]
+
+
+def tune(
+    batches: Sequence[Inputs],
+    families: Sequence[str] = FAMILIES,
+    *,
+    folds: int = FOLDS,
+    points: int = POINTS,
+    seed: int = 0,
+) -> Tuning:
+    """Choose each family's parameter on training generations and score it on held-out ones: see `hold_out`."""
+    return scored(hold_out(batches, families, folds=folds, points=points), seed=seed)

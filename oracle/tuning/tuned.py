@@ -1,0 +1,175 @@
+"""Scores of tuned policies: over all generations, and category by category."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oracle.resampling import Interval, bootstrap, cluster_sums
+from oracle.scores import LEAST_GAIN
+from oracle.tuning.holding_out import HeldOut
+
+NOT_SIGNIFICANT = "not significant"
+FEW_CLUSTERS = 10  # below, percentile intervals of a clustered bootstrap cover clearly less than they say
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A difference in milliseconds a token with its clustered bootstrap interval, paired by cluster.
+
+    Attributes
+    ----------
+    ms_per_token
+        The difference; negative is faster.
+    interval
+        95 % interval; None with fewer than two clusters.
+    """
+
+    ms_per_token: float
+    interval: Interval | None
+
+    @property
+    def verdict(self) -> str:
+        """`faster`, `slower`, or `not significant` where the interval holds 0 or there is none."""
+        if self.interval is None or self.interval.low <= 0 <= self.interval.high:
+            return NOT_SIGNIFICANT
+        return "faster" if self.interval.high < 0 else "slower"
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """One family of policies, tuned; intervals take the chosen parameters as given.
+
+    Attributes
+    ----------
+    family
+        The text form without its parameter.
+    online
+        Whether an engine could run it.
+    chosen
+        The policy chosen for each fold, from the other folds.
+    chosen_on_all
+        The policy chosen on all generations.
+    ms_per_token, ms_per_token_interval
+        Held-out milliseconds a token.
+    in_sample_ms_per_token
+        Chosen on all generations and scored on these.
+    regret_ms_per_token, regret_interval
+        Held-out milliseconds a token above the oracle's.
+    gain_captured, gain_interval
+        Share of the oracle's gain over k = 0; None if k = 0 may not be chosen or the oracle gains less than 0.1 %.
+    against_static
+        Held-out milliseconds a token minus those of the best static length, held-out too.
+    """
+
+    family: str
+    online: bool
+    chosen: tuple[str, ...]
+    chosen_on_all: str
+    ms_per_token: float
+    ms_per_token_interval: Interval | None
+    in_sample_ms_per_token: float
+    regret_ms_per_token: float
+    regret_interval: Interval | None
+    gain_captured: float | None
+    gain_interval: Interval | None
+    against_static: Compared
+
+    @property
+    def optimism_ms_per_token(self) -> float:
+        """Held-out minus in-sample, milliseconds a token."""
+        return self.ms_per_token - self.in_sample_ms_per_token
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """All families tuned on the same folds.
+
+    Attributes
+    ----------
+    families
+        In the order asked for, the best static length first.
+    oracle_ms_per_token
+        The bound, milliseconds a token.
+    without_ms_per_token
+        Of k = 0; None if it may not be chosen.
+    folds, clusters, tokens
+        What was split, and how much of it there is in these scores; clusters that have positions.
+    """
+
+    families: tuple[Tuned, ...]
+    oracle_ms_per_token: float
+    without_ms_per_token: float | None
+    folds: int
+    clusters: int
+    tokens: int
+
+
+def scored_by_category(held: HeldOut, *, seed: int = 0) -> Mapping[str | None, Tuning]:
+    """Scores of the generations of each category, in order of first appearance; categories without positions left out.
+
+    Parameters and constants are those of `scored`: chosen on the training generations of all categories.
+    """
+    found = {}
+    for category in dict.fromkeys(held.category):
+        rows = np.array([other == category for other in held.category])
+        if held.expected.tokens[rows].sum() > 0:
+            found[category] = scored(held, rows, seed=seed)
+    return found
+
+
+def scored(held: HeldOut, rows: NDArray[np.bool_] | None = None, *, seed: int = 0) -> Tuning:
+    """Scores over generations with paired clustered bootstrap intervals.
+
+    Parameters
+    ----------
+    rows : (G,) bool, or None
+        Which generations; None: all.
+    seed
+        Of the bootstrap.
+    """
+    tokens = held.expected.tokens
+    at = np.flatnonzero(tokens > 0 if rows is None else rows & (tokens > 0))
+    without_ms = np.full(len(tokens), np.nan) if held.without_ms is None else held.without_ms
+    table = np.column_stack([held.expected.total_ms, held.oracle_ms, without_ms, tokens])[at]
+    count = len(held.families)
+    per_cluster, names = cluster_sums(table, [held.expected.cluster[g] for g in at])
+    statistic = _statistic(count)
+    point = statistic(per_cluster.sum(axis=0)[None])[0]
+    intervals = bootstrap(per_cluster, statistic, seed=seed)
+    oracle, without, _ = (float(x) for x in table[:, count:].sum(axis=0) / table[:, -1].sum())
+    gains = held.without_ms is not None and without - oracle > LEAST_GAIN * oracle
+    families = tuple(
+        Tuned(
+            family=one.name,
+            online=one.online,
+            chosen=tuple(map(str, one.chosen)),
+            chosen_on_all=str(one.chosen_on_all),
+            ms_per_token=float(point[p]),
+            ms_per_token_interval=intervals[p],
+            in_sample_ms_per_token=float(one.in_sample_ms[at].sum() / table[:, -1].sum()),
+            regret_ms_per_token=float(point[count + p]),
+            regret_interval=intervals[count + p],
+            gain_captured=float(point[2 * count + p]) if gains else None,
+            gain_interval=intervals[2 * count + p] if gains else None,
+            against_static=Compared(float(point[3 * count + p]), intervals[3 * count + p]),
+        )
+        for p, one in enumerate(held.families)
+    )
+    known = without if held.without_ms is not None else None
+    return Tuning(families, oracle, known, held.folds, len(names), int(table[:, -1].sum()))
+
+
+def _statistic(count: int) -> Callable[[NDArray[np.float64]], NDArray[np.float64]]:
+    """Milliseconds a token, regret, share of gain and difference from the first family, from totals."""
+
+    def of(sums: NDArray[np.float64]) -> NDArray[np.float64]:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ms = sums[:, :-1] / sums[:, -1:]
+            held, oracle, without = ms[:, :count], ms[:, [count]], ms[:, [count + 1]]
+            gain = without - oracle
+            share = (without - held) / np.where(gain > 0, gain, np.nan)
+        return np.concatenate([held, held - oracle, share, held - held[:, :1]], axis=1)
+
+    return of
