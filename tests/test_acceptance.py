@@ -11,17 +11,11 @@ import pytest
 
 from oracle.acceptance import (
     acceptance_from_text,
-    joined,
-    mixed,
     read_acceptance,
-    read_step_times,
-    step_times_from_model,
-    step_times_from_text,
     survival_from,
 )
-from oracle.acceptance.curves import Acceptance, clustered, counted
+from oracle.acceptance.curves import Acceptance, counted
 from oracle.errors import InputError, InputWarning
-from oracle.latency.model import DraftLine, DraftTable, LatencyModel
 
 LOG = (
     "(APIServer pid=22) INFO 09-09 11:51:35 [metrics.py:96] SpecDecoding metrics: Mean acceptance length: {mean}, "
@@ -301,154 +295,6 @@ def test_histograms_dense_sparse_and_of_tensorrt_llm() -> None:
 )
 def test_faults_of_request_metrics(metrics: dict[str, Any], fault: str) -> None:
     assert fault in said(json.dumps(metrics))
-
-
-# --- errors of the rates -----------------------------------------------------------------------------------------
-
-
-def test_binomial_errors_from_the_definition() -> None:
-    """Variance of the accepted tokens of one round, by enumerating its outcomes, over the rounds."""
-    survival = np.array([0.8, 0.5, 0.2])
-    chance = -np.diff([1.0, *survival, 0.0])
-    accepted = np.arange(4)
-    variance = float(chance @ accepted**2 - (chance @ accepted) ** 2)
-    curve = counted(survival, 3, None, 50)
-    assert curve.covariance is not None
-    assert float(curve.covariance.sum()) == pytest.approx(variance / 50)
-    assert curve.covariance[0, 0] == pytest.approx(0.8 * 0.2 / 50)
-
-
-def test_clustered_errors_are_those_of_leaving_one_request_out() -> None:
-    rng = np.random.default_rng(5)
-    requests = [[(min(int(rng.geometric(0.4)) - 1, 3), 3) for _ in range(rng.integers(3, 9))] for _ in range(12)]
-    counts = [
-        ([sum(a >= j for a, _ in steps) for j in range(3)], [sum(a >= j for a, _ in steps) for j in range(1, 4)])
-        for steps in requests
-    ]
-    curve = clustered(np.array([r for r, _ in counts], float), np.array([h for _, h in counts], float), 3, None)
-    without = []
-    for out in range(12):
-        kept = [step for i, steps in enumerate(requests) if i != out for step in steps]
-        without.append([sum(a >= j for a, _ in kept) / len(kept) for j in (1, 2, 3)])
-    expected = 11 / 12 * sum(np.outer(d, d) for d in np.array(without) - np.mean(without, axis=0))
-    assert curve.covariance is not None
-    np.testing.assert_allclose(curve.covariance, expected, rtol=1e-9)
-    assert curve.quantile == pytest.approx(2.200985, abs=1e-6)  # Student's t, 11 degrees of freedom
-
-
-# --- tenants -----------------------------------------------------------------------------------------------------
-
-
-def test_a_mix_weighs_tenants_by_their_rounds() -> None:
-    """Two requests of a and one of b in flight: in each step a emits two rounds and b one. Enumerated."""
-    a, b = counted(np.array([0.9, 0.6]), 2, "a", 400), counted(np.array([0.3, 0.0]), 2, "b", 100)
-    mix = mixed(Acceptance((a, b)), {"a": 2, "b": 1}).curves[0]
-    rounds = [a.mean_length(2), a.mean_length(2), b.mean_length(2)]
-    assert mix.mean_length(2) == pytest.approx(sum(rounds) / 3)
-    assert a.covariance is not None
-    assert b.covariance is not None
-    assert mix.covariance is not None
-    np.testing.assert_allclose(mix.covariance, 4 / 9 * a.covariance + 1 / 9 * b.covariance)
-    assert mixed(Acceptance((a, b))).curves[0].mean_length(2) == pytest.approx((2.5 + 1.3) / 2)
-
-
-def test_a_mix_holds_the_depths_that_all_tenants_have() -> None:
-    a4, b2 = counted(np.array([0.9, 0.6, 0.4, 0.2]), 4, "a", None), counted(np.array([0.3, 0.1]), 2, "b", None)
-    mix = mixed(Acceptance((a4, b2)), {"a": 1, "b": 1})
-    assert [curve.draft_length for curve in mix.curves] == [2]
-    assert "K = 2 of the mix: measured at a longer draft for a" in mix.notes
-    assert "K = 4 is left out of the mix: no acceptance at that depth for b" in mix.notes
-
-
-def test_weights_that_do_not_fit() -> None:
-    acceptance = Acceptance((counted(np.array([0.9]), 1, "a", 4), counted(np.array([0.3]), 1, "b", 1)))
-    with pytest.raises(InputError, match="tenant weights name a, c; the acceptance is of a, b"):
-        mixed(acceptance, {"a": 1, "c": 1})
-    with pytest.raises(InputError, match="the weight of tenant b is 0; weights are positive"):
-        mixed(acceptance, {"a": 1, "b": 0})
-
-
-def test_files_joined_under_tenants_names() -> None:
-    part = acceptance_from_text("[0.5, 0.4]", "f", "survival")
-    assert joined([("a", part), ("b", part)]).tenants == ("a", "b")
-    with pytest.raises(InputError, match="acceptance at K = 2 is given twice; keep one, or name tenants"):
-        joined([(None, part), (None, part)])
-
-
-# --- step times --------------------------------------------------------------------------------------------------
-
-
-def test_step_times_by_k_or_m_and_by_setting() -> None:
-    by_k = step_times_from_text("draft_length,step_ms\n0,20\n2,31.5\n", "f")
-    by_m = step_times_from_text('[{"m": 1, "step_ms": 20}, {"m": 3, "step_ms": 31.5}]', "f")
-    assert by_k[0].step_ms == by_m[0].step_ms == {0: 20.0, 2: 31.5}
-    several = step_times_from_text(
-        "setting,batch_size,draft_length,tokens_per_second\na,1,2,50\na,8,2,300\nb,1,2,40\n", "f"
-    )
-    assert [(t.setting, t.batch_size, dict(t.tokens_per_second)) for t in several] == [
-        ("a", 1, {2: 50.0}),
-        ("a", 8, {2: 300.0}),
-        ("b", 1, {2: 40.0}),
-    ]
-
-
-@pytest.mark.parametrize(
-    ("text", "fault"),
-    [
-        ("step_ms\n20\n", "give either draft_length (K) or m"),
-        ("draft_length,m,step_ms\n1,2,20\n", "give either draft_length (K) or m"),
-        ("draft_length,step_ms\n1,0\n", "K = 1 has not one positive step time"),
-        ("draft_length,step_ms,tokens_per_second\n1,,\n", "K = 1 has no step time; give step_ms"),
-        ("draft_length,step_ms,tokens_per_second\n1,2,3\n", "not one positive step time; give one"),
-        ("draft_length,step_ms\n1,20\n1,21\n", "K = 1 is there twice"),
-        (
-            "draft_length,step_ms,tokens_per_second\n1,20,\n2,,30\n",
-            "holds step_ms and tokens_per_second; give one kind",
-        ),
-        ("draft_length,step_ms\n1.5,20\n", "draft_length is '1.5'; it is a whole number"),
-        ("draft_length,step_s\n1,20\n", "'step_s' is not a column here"),
-        ("draft_length,step_ms\n300,20\n", "K = 300 is beyond 128"),
-        ("draft_length,step_ms\n1,inf\n", "step_ms is 'inf'; it is a number"),
-    ],
-)
-def test_faults_of_step_times(text: str, fault: str) -> None:
-    with pytest.raises(InputError) as caught:
-        step_times_from_text(text, "f")
-    assert fault in str(caught.value)
-
-
-MODEL = LatencyModel((1, 2, 3), (5.0, 7.0, 8.0), (0.1, 0.1, 0.2), 0.001, DraftLine(0.5, 0.25), reject_ms=0.125)
-
-
-def test_a_model_priced_at_given_experts() -> None:
-    steps = step_times_from_model(MODEL, {1: 8, 3: 20}, 2000)
-    assert steps.step_ms == {0: pytest.approx(5 + 0.8 + 2), 2: pytest.approx(8 + 4 + 2 + 1.25 + 0.125)}
-    assert "no U is given for K = 1: left out" in steps.notes
-    assert step_times_from_model(MODEL, 0, 0).step_ms == {0: 5.0, 1: 7.875, 2: 9.375}
-    with pytest.warns(InputWarning, match="one U = 8 for every m"):
-        step_times_from_model(MODEL, 8, 0)
-
-
-def test_what_a_model_cannot_price() -> None:
-    with pytest.raises(InputError, match="names m = 5, which the latency model cannot price; it knows m = 1, 2, 3"):
-        step_times_from_model(MODEL, {5: 8}, 0)
-    with pytest.raises(InputError, match="falls from 9 at m = 1 to 8 at m = 2"):
-        step_times_from_model(MODEL, {1: 9, 2: 8}, 0)
-    table = LatencyModel((1, 2, 3), (5.0, 7.0, 8.0), (0.1,) * 3, 0.001, DraftTable((1,), (1.0,)))
-    with pytest.raises(InputError, match="names m = 3"):
-        step_times_from_model(table, {3: 8}, 0)
-    negative = LatencyModel((1,), (-5.0,), (0.1,), 0.001, DraftLine(0.5, 0.0))
-    with pytest.raises(InputError, match=r"prices a round over m = 1 at -4\.2 ms"):
-        step_times_from_model(negative, {1: 8}, 0)
-
-
-def test_step_times_within_a_range(tmp_path: Path) -> None:
-    path = tmp_path / "steps.csv"
-    path.write_text("draft_length,step_ms\n0,20\n2,31.5\n4,40\n")
-    table = read_step_times(path)[0]
-    assert table.within(1, 3).lengths == (2,)
-    with pytest.raises(InputError, match="measured: K = 0, 2, 4"):
-        table.within(5, None)
 
 
 def test_every_survival_is_a_survival() -> None:

@@ -49,6 +49,18 @@ def succeeded(*words: str | Path, stdin: str | None = None) -> str:
     return done.stdout
 
 
+def run_fit(rounds: Path) -> str:
+    """Give the latency model of some rounds."""
+    done = subprocess.run(
+        [sys.executable, "-m", "oracle", "fit", str(rounds), "-o", "-"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout
+
+
 def refused(*words: str | Path) -> str:
     """What a refusal says; in this process, since a process for each would take most of the time."""
     with pytest.raises(InputError) as caught:
@@ -174,8 +186,47 @@ def test_tenants_from_several_files(files: dict[str, Path], tmp_path: Path) -> N
     )
     page = succeeded(*given, "--tenant-weights", "code=3,chat=1")
     assert "Acceptance by tenant; 1 request" in page
-    assert f" all, mixed  2              {(3 * 2.63 + 1.4) / 4:.3f}" in page
+    assert f" all, mixed  2       0.661              {(3 * 2.63 + 1.4) / 4:.3f}" in page
     assert "tenant weights name code; the acceptance is of chat, code" in refused(*given, "--tenant-weights", "code=3")
+
+
+def test_acceptance_measured_mixed_beside_the_calculated_mix(tmp_path: Path) -> None:
+    texts = {
+        "code": "position,rate,rounds\n1,.9,800\n2,.8,\n",
+        "chat": "position,rate,rounds\n1,.6,500\n2,.3,\n",
+        "both": "position,rate,rounds\n1,.69,900\n2,.475,\n",
+        "steps": "draft_length,step_ms\n0,20\n2,31\n",
+    }
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+    page = succeeded(
+        *("--acceptance", f"code={tmp_path / 'code'}", "--acceptance", f"chat={tmp_path / 'chat'}"),
+        *("--acceptance-mixed", tmp_path / "both", "--acceptance-is", "survival", "--step-times", tmp_path / "steps"),
+    )
+    assert "setting     K = 2: 69.8 tokens/s" in page  # the measured 2.165 tokens a round, in 31 ms
+    assert "from        acceptance is the one measured while tenants shared batches (--acceptance-mixed)" in page
+    assert "mixing: at K = 2 the mix emits 5.9 % less a round than its tenants alone would make it" in page
+    assert "Acceptance measured while tenants share batches" in page
+    row = next(line for line in page.splitlines() if line.startswith(" all, mixed  2  2.300 ["))
+    assert "2.165 [" in row
+    assert row.endswith("less accepted")
+
+
+def test_totals_of_llama_cpp_alone_and_under_an_assumption(tmp_path: Path) -> None:
+    (tmp_path / "t.json").write_text('{"timings": {"predicted_n": 50, "draft_n": 60, "draft_n_accepted": 30}}')
+    (tmp_path / "s.csv").write_text("draft_length,step_ms\n0,20\n1,24\n3,36\n")
+    given = ("--acceptance", tmp_path / "t.json", "--step-times", tmp_path / "s.csv", "--engine", "llamacpp")
+    page = succeeded(*given, "--method", "draft-mtp")
+    assert "K = 3: 69.4 tokens/s, 38.9 % above off" in page
+    assert "left out: K = 1: no acceptance was measured at that depth" in page
+    assert page.endswith("--spec-draft-n-max 3 --spec-draft-n-min 0 --spec-draft-p-min 0\n")
+    assumed = succeeded(*given, "--assume", "constant-match")
+    assert "an assumption, not a measurement" in assumed
+    assert "K = 1: 70.5 tokens/s" in assumed  # p + p² + p³ = 1.5 at p = 0.691
+    (tmp_path / "r.csv").write_text("position,rate\n1,.5\n")
+    typed = ("--acceptance", tmp_path / "r.csv", "--acceptance-is", "survival", "--step-times", tmp_path / "s.csv")
+    assert "--acceptance-at is for files that hold totals" in refused(*typed, "--acceptance-at", "3")
+    assert "these hold acceptance by position: leave it out" in refused(*typed, "--assume", "constant-match")
 
 
 def test_stdin(files: dict[str, Path]) -> None:
@@ -193,6 +244,20 @@ def test_from_traces_with_the_bound() -> None:
     assert "num_assistant_tokens=1," in page
 
 
+def test_from_traces_every_length_is_compared_in_pairs() -> None:
+    case = ROOT / "cases" / "tiny-moe"
+    model = run_fit(case / "rounds-grouped_mm.parquet")
+    page = succeeded("--traces", case / "traces.parquet", "--model", "-", "--k-max", "4", stdin=model)
+    why = next(line for line in page.splitlines() if line.startswith("why"))
+    assert why.startswith(
+        "why         off, K = 1: a tie within the noise of 2 %; the shorter draft is taken; K = 1 over off: +"
+    )
+    assert why.endswith("paired: tie, not significant")
+    verdicts = {row[:3].strip(): row for row in page.split("Static draft lengths")[1].splitlines() if " [" in row}
+    assert verdicts["3"].endswith("not significant")
+    assert verdicts["4"].endswith("slower")
+
+
 def test_what_must_be_said(files: dict[str, Path]) -> None:
     f1 = ("--acceptance", files["f1a"])
     assert "say what the rates are, with --acceptance-is survival" in refused(*f1, "--step-times", files["f1s"])
@@ -207,7 +272,15 @@ def test_what_must_be_said(files: dict[str, Path]) -> None:
     assert "--context-len goes with --model" in refused(*steps, "--context-len", "5")
     assert "--match-is goes with --traces" in refused(*steps, "--match-is", "survival")
     assert "stdin (-) can be read once only" in refused("--acceptance", "-", "--step-times", "-")
-    assert "--tenant-weights mixes the acceptance of tenants" in refused(*steps, "--tenant-weights", "a=1")
+    for option, value in (
+        ("--tenant-weights", "a=1"),
+        ("--acceptance-at", "3"),
+        ("--assume", "constant-match"),
+        ("--acceptance-mixed", "f"),
+        ("--acceptance-is", "survival"),
+    ):
+        assert f"{option} goes with --acceptance, which is not given; add it" in refused(*steps, option, value)
+        assert f"{option} does not go with --traces" in refused("--traces", "t.parquet", option, value)
     model = ("--model", PUBLISHED, "--context-len", "5", "--unique-experts")
     for wrong in ("8;9", "1:8,1:9", "-3", "nan", "recorded"):
         assert "give one number from 0 on, or pairs m:U" in refused(*f1, *model, wrong)

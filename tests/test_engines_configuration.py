@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from oracle.engines import ENGINES, configuration, schedule_of
+from oracle.engines import ENGINES, SGLANG_PADDED_GRAPHS, configuration, schedule_of
 from oracle.errors import InputError
 
 BY_LOAD = [((1, 16), 5), ((17, 64), 3), ((65, None), 0)]
@@ -40,8 +40,8 @@ def trtllm_length(keys: dict[int, int], batch_size: int, *, upper: bool) -> int:
 
 FIXED = {
     "vllm": """--speculative-config '{"method": "eagle3", "num_speculative_tokens": 3}'\n""",
-    "sglang": "--speculative-algorithm EAGLE3 --speculative-num-steps 3 --speculative-eagle-topk 1 "
-    "--speculative-num-draft-tokens 4\n",
+    "sglang": f"# {SGLANG_PADDED_GRAPHS}\n--speculative-algorithm EAGLE3 --speculative-num-steps 3 "
+    "--speculative-eagle-topk 1 --speculative-num-draft-tokens 4\n",
     "trtllm": "speculative_config:\n  decoding_type: Eagle3\n  max_draft_len: 3\n",
     "llamacpp": "--spec-type draft-mtp --spec-draft-n-max 3 --spec-draft-n-min 0 --spec-draft-p-min 0\n",
     "transformers": "assistant_model.generation_config.update(\n    num_assistant_tokens=3,\n"
@@ -67,7 +67,7 @@ def test_off_leaves_every_flag_out(engine: str) -> None:
 def test_a_word_in_capitals_stands_for_a_method_that_was_not_said(engine: str) -> None:
     word = {"vllm": "METHOD", "sglang": "ALGORITHM", "trtllm": "TYPE", "llamacpp": "TYPE"}[engine]
     text = configuration(engine, 2)
-    assert text.startswith(f"# {word}: how drafts are made, such as ")
+    assert f"# {word}: how drafts are made, such as " in text
     assert word in text.splitlines()[-1] or word in text.splitlines()[-2]
 
 
@@ -79,6 +79,16 @@ def test_llama_cpp_gets_current_flags_only() -> None:
     assert "--spec-draft-model 'draft model.gguf' --spec-draft-n-max 5" in configuration(
         "llamacpp", 5, draft_model="draft model.gguf"
     )
+
+
+@pytest.mark.parametrize("k", [1, 2, 7])
+def test_llama_cpp_never_gets_a_least_draft(k: int) -> None:
+    """`--spec-draft-n-min` throws shorter drafts away: it is no `@min`, which drafts at least so many, nor a K."""
+    flags = shlex.split(configuration("llamacpp", k, method="draft-mtp", most_draft_tokens=9, max_batch_size=4))
+    assert flags[flags.index("--spec-draft-n-min") + 1] == "0"
+    assert flags[flags.index("--spec-draft-n-max") + 1] == str(k)
+    assert flags[flags.index("--spec-draft-p-min") + 1] == "0"
+    assert "n-min" not in configuration("llamacpp", "off")
 
 
 def test_vllm_schedule_as_in_its_documentation() -> None:
@@ -124,9 +134,21 @@ def test_vllm_survives_a_shell() -> None:
     assert config == {"method": "eagle3", "model": "it's a $(path)", "num_speculative_tokens": 2}
 
 
+def test_sglang_says_that_graphs_pad_batches() -> None:
+    for setting in (3, BY_LOAD):
+        first = configuration("sglang", setting, method="EAGLE3").splitlines()[0]
+        assert first == (
+            "# under CUDA graphs SGLang pads a batch to the next captured size, and padded rows can be routed to "
+            "experts of their own (sgl-project/sglang#25852): step times, and experts counted on the device, are those "
+            "of the padded size"
+        )
+    assert "CUDA" not in configuration("sglang", "off")
+
+
 def test_sglang_schedule_pins_each_k_with_one_candidate() -> None:
     text = configuration("sglang", BY_LOAD, method="EAGLE3")
     assert text == (
+        f"# {SGLANG_PADDED_GRAPHS}\n"
         "# keys are lower bounds of the batch size; one candidate pins K, 0 is off; not with attention DP\n"
         "cat > draft-lengths.json <<'END'\n"
         '{"1": {"candidate_steps": [5]}, "17": {"candidate_steps": [3]}, "65": {"candidate_steps": [0]}}\n'
@@ -134,6 +156,8 @@ def test_sglang_schedule_pins_each_k_with_one_candidate() -> None:
         "--speculative-algorithm EAGLE3 --speculative-num-steps 5 --speculative-eagle-topk 1 "
         "--speculative-num-draft-tokens 6 --speculative-adaptive --speculative-adaptive-config draft-lengths.json\n"
     )
+    slots = json.loads(text.splitlines()[3])
+    assert all(len(slot["candidate_steps"]) == 1 for slot in slots.values())
     assert "need --speculative-algorithm EAGLE or EAGLE3, not NGRAM" in refused("sglang", BY_LOAD, method="NGRAM")
 
 

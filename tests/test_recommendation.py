@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from oracle.acceptance import Acceptance, StepTimes, acceptance_from_text, mixed, step_times_from_text
 from oracle.acceptance.curves import clustered, counted
 from oracle.errors import InputError
-from oracle.recommendation.arithmetic import Recommendation, by_tenant, recommend
+from oracle.recommendation.answers import Recommendation
+from oracle.recommendation.arithmetic import recommend
 from oracle.recommendation.break_even import break_evens, equal_match_length, overtakes
-from oracle.recommendation.from_traces import recommend_from_scores
+from oracle.recommendation.tenants import by_tenant
 from oracle.resampling import Interval
-from oracle.scores import Score
 from oracle.summaries.recommendation import recommendation_tables, verdict
 from oracle.tables import render
 
@@ -209,7 +209,7 @@ def test_a_difference_that_the_counts_cannot_tell() -> None:
     shape = np.array([0.8, 0.48, 0.2])
     few, many = (recommend(Acceptance((counted(shape, 3, None, n),)), STEPS, noise=0.0) for n in (15, 100_000))
     assert few.of(1).verdict == "not significant"
-    assert "not significantly different (95 %)" in text_of(few)
+    assert "not significantly different (95 %); the shorter draft is taken until more is measured" in text_of(few)
     assert many.of(1).verdict == ""
     assert many.recommended == 2
     # one curve: its errors are shared, and only S_2 and the two step times tell K = 1 from K = 2
@@ -257,44 +257,24 @@ def test_tenants_and_their_mix() -> None:
     both = Acceptance((code, chat))
     answer = recommend(mixed(both, {"code": 1, "chat": 1}), STEPS)
     own = by_tenant(both, answer)
-    assert {tenant: each.recommended for tenant, each in own.items()} == {"code": 2, "chat": 0}
-    assert own["code"].of(3).tokens_per_second == pytest.approx(1e3 * 3.7 / 20)
+    assert {tenant: each.recommended for tenant, each in own.answers.items()} == {"code": 2, "chat": 0}
+    assert own.answers["code"].of(3).tokens_per_second == pytest.approx(1e3 * 3.7 / 20)
     assert answer.of(2).tokens_per_second == pytest.approx(1e3 * (2.85 + 1.15) / 2 / 15)
     assert answer.recommended == 2
     table = recommendation_tables([answer], [own])[-1]
     assert table.name == "tenants"
     assert [row["tenant"] for row in table.rows[::4]] == ["code", "chat", "all, mixed"]
-    assert "chat: K = 0 of its own would give 30.4 % more than K = 2" in table.notes
+    assert "chat: K = 0 of its own against K = 2: 30.4 % more" in table.notes
 
 
 def test_tenants_of_a_measured_throughput_share_its_step_times() -> None:
     both = Acceptance((counted(np.array([0.9]), 1, "a", None), counted(np.array([0.5]), 1, "b", None)))
     answer = recommend(mixed(both), StepTimes(tokens_per_second={0: 100.0, 1: 170.0}))
     assert answer.of(1).step_ms == pytest.approx(10.0)
-    assert by_tenant(both, answer)["b"].of(1).tokens_per_second == pytest.approx(150.0)
+    assert by_tenant(both, answer).answers["b"].of(1).tokens_per_second == pytest.approx(150.0)
 
 
-# --- from traces -------------------------------------------------------------------------------------------------
-
-
-def score(policy: str, ms: float, tokens_per_round: float = 2.0) -> Score:
-    around = Interval(ms * 0.9, ms * 1.25)
-    return Score(policy, ms, around, None, 0.0, None, None, tokens_per_round, 1.0, 0.5, 0.1, 8.0, (ms, 0, 0, 0, 0), 0.0)
-
-
-def test_the_same_answer_from_scores() -> None:
-    scores = [score("oracle", 4.0), score("static:0", 10.0, 1.0), score("static:2", 5.0), score("static:3", 5.05)]
-    answer = recommend_from_scores(scores, notes=["said"])
-    assert answer.recommended == 2
-    assert answer.tied == (3,)
-    assert answer.of(2).interval == Interval(pytest.approx(160.0), pytest.approx(1e3 / 4.5))
-    assert answer.of(2).step_ms == pytest.approx(10.0)
-    assert answer.notes[0] == "said"
-    assert "would give 250.0 tokens/s, 25.0 % more than K = 2" in answer.notes[1]
-    eight = recommend_from_scores(scores, batch_size=8)
-    assert eight.of(2).tokens_per_second == pytest.approx(1600)
-    with pytest.raises(InputError, match="hold no positions"):
-        recommend_from_scores([])
+# --- tables -----------------------------------------------------------------------------------------------------
 
 
 def test_tables_hold_full_precision_and_every_setting() -> None:

@@ -1,6 +1,7 @@
 """Acceptance by position and step times by draft length: what can be known without a trace."""
 
-from oracle.acceptance.curves import Acceptance, Curve, mixed, survival_from
+from oracle.acceptance.curves import Acceptance, Curve, survival_from
+from oracle.acceptance.mixing import mixed
 from oracle.acceptance.reading import acceptance_from_text, joined, read_acceptance
 from oracle.acceptance.step_times import (
     StepTimes,
@@ -8,6 +9,7 @@ from oracle.acceptance.step_times import (
     step_times_from_model,
     step_times_from_text,
 )
+from oracle.acceptance.totals import with_constant_match
 
 __all__ = [
     "Acceptance",
@@ -21,4 +23,5 @@ __all__ = [
     "step_times_from_model",
     "step_times_from_text",
     "survival_from",
+    "with_constant_match",
 ]

@@ -5,8 +5,9 @@ probabilities. One is the running product of the other, and mixing them up is th
 nothing here guesses: whoever hands numbers over says which they are.
 """
 
+import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -14,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
-from oracle.errors import Faults, InputError, InputWarning, printable
+from oracle.errors import Faults, InputError, InputWarning
 
 AcceptanceIs = Literal["survival", "conditional"]
 NORMAL_975 = 1.959963984540054
@@ -42,6 +43,9 @@ class Curve:
         What a standard error is multiplied by for a 95 % interval.
     interval_from
         Where the errors come from: `rounds` (binomial), `requests` (clustered), or `none`.
+    by_position
+        Whether each S_j is known. If not (engines that report totals), only S_1 + … + S_K is: the entries are its mean,
+        so that sums and their errors come out right, and the curve speaks of k = `draft_length` alone.
     """
 
     survival: NDArray[np.float64]
@@ -51,10 +55,21 @@ class Curve:
     covariance: NDArray[np.float64] | None = None
     quantile: float = NORMAL_975
     interval_from: Literal["rounds", "requests", "none"] = "none"
+    by_position: bool = True
 
     def mean_length(self, k: int) -> float:
         """Mean acceptance length of a draft of k tokens: 1 + S_1 + … + S_k, the bonus token included."""
         return 1.0 + float(self.survival[:k].sum())
+
+    def length_error(self, k: int) -> float | None:
+        """Standard error of the mean acceptance length of a draft of k tokens; None where no errors are known."""
+        if self.covariance is None:
+            return None
+        return math.sqrt(max(0.0, float(self.covariance[:k, :k].sum())))
+
+    def reaches(self, k: int) -> bool:
+        """Whether it tells the acceptance of a draft of k tokens."""
+        return len(self.survival) >= k and (self.draft_length == k or (self.by_position and self.draft_length > k))
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +101,7 @@ class Acceptance:
 
         For one tenant; nothing is ever extended beyond the positions that were measured.
         """
-        reaching = [curve for curve in self.curves if len(curve.survival) >= k and curve.draft_length >= k]
+        reaching = [curve for curve in self.curves if curve.reaches(k)]
         return min(reaching, key=lambda curve: curve.draft_length, default=None)
 
 
@@ -207,67 +222,3 @@ def clustered(
     covariance = (requests - 1) / requests * deviation.T @ deviation
     quantile = float(stdtrit(requests - 1, 0.975))
     return Curve(survival, draft_length, tenant, float(risk[0]), covariance, quantile, "requests")
-
-
-def mixed(acceptance: Acceptance, weights: Mapping[str | None, float] | None = None) -> Acceptance:
-    """Acceptance of tenants' requests that share batches.
-
-    In a batch every request does one round a step, so the mean over rounds weighs tenants by their share of the
-    requests in flight, whatever they emit.
-
-    Parameters
-    ----------
-    weights
-        Share of the requests in flight by tenant; rescaled to sum to 1. None: equal.
-
-    Raises
-    ------
-    InputError
-        Weights that do not name exactly the tenants, or are not positive.
-    """
-    tenants = acceptance.tenants
-    if len(tenants) == 1 and weights is None:
-        return acceptance
-    notes = list(acceptance.notes)
-    if weights is None:
-        weights = dict.fromkeys(tenants, 1.0)
-        notes.append("tenants have equal shares of the requests in flight (--tenant-weights says others)")
-    faults = Faults()
-    if set(weights) != set(tenants):
-        named, known = (", ".join(sorted(printable(str(t)) for t in each)) for each in (weights, tenants))
-        faults.add(f"tenant weights name {named}; the acceptance is of {known}: give one weight for each")
-    for tenant, weight in weights.items():
-        if not (np.isfinite(weight) and weight > 0):
-            faults.add(f"the weight of tenant {printable(str(tenant))} is {weight:g}; weights are positive")
-    faults.raise_if_any()
-    total = sum(weights.values())
-    curves = []
-    for k in sorted({curve.draft_length for curve in acceptance.curves}):
-        each = {tenant: acceptance.of(tenant).at(k) for tenant in tenants}
-        found = {tenant: curve for tenant, curve in each.items() if curve is not None}
-        if len(found) < len(tenants):
-            lacking = ", ".join(printable(str(tenant)) for tenant in tenants if tenant not in found)
-            notes.append(f"K = {k} is left out of the mix: no acceptance at that depth for {lacking}")
-            continue
-        curves.append(_mix(found, {tenant: weights[tenant] / total for tenant in tenants}, k))
-        borrowed = [printable(str(t)) for t, curve in found.items() if curve.draft_length != k]
-        if borrowed:
-            notes.append(f"K = {k} of the mix: measured at a longer draft for {', '.join(borrowed)}")
-    return Acceptance(tuple(curves), tuple(notes))
-
-
-def _mix(curves: Mapping[str | None, Curve], shares: Mapping[str | None, float], k: int) -> Curve:
-    """Average the curves of tenants at one draft length; their errors are independent."""
-    survival = sum((shares[t] * curve.survival[:k] for t, curve in curves.items()), np.zeros(k))
-    rounds = [curve.rounds for curve in curves.values()]
-    known = [curve.covariance for curve in curves.values()]
-    total = None if any(r is None for r in rounds) else float(sum(r for r in rounds if r is not None))
-    if any(covariance is None for covariance in known):
-        return Curve(survival, k, None, total)
-    covariance = np.zeros((k, k))
-    for tenant, curve in curves.items():
-        assert curve.covariance is not None
-        covariance += shares[tenant] ** 2 * curve.covariance[:k, :k]
-    by_requests = any(curve.interval_from == "requests" for curve in curves.values())
-    quantile = max(curve.quantile for curve in curves.values())
-    return Curve(survival, k, None, total, covariance, quantile, "requests" if by_requests else "rounds")

@@ -1,6 +1,7 @@
-"""Per-request metrics: what vLLM (``--per-request-spec-decode-metrics``) and TensorRT-LLM send with each response.
+"""Per-request metrics by position: what vLLM, SGLang, TensorRT-LLM and ik_llama.cpp send with each response.
 
-With the steps of each request (detailed), a position that was not drafted is told from one that was rejected.
+With the steps of each request (vLLM's ``--per-request-spec-decode-metrics detailed``), a position that was not drafted
+is told from one that was rejected. Histograms and counts by depth cannot tell them apart.
 """
 
 from collections.abc import Iterator
@@ -13,7 +14,14 @@ from oracle.acceptance.curves import Acceptance, Curve, clustered
 from oracle.errors import MOST_DRAFT_TOKENS, Faults, InputError, printable
 
 STEPS = ("per_step_accepted", "per_step_drafted")
-HISTOGRAM = "acceptance_histogram"
+# rounds by number of accepted tokens: vLLM and TensorRT-LLM; SGLang now and formerly
+HISTOGRAMS = ("acceptance_histogram", "spec_correct_drafts_histogram", "spec_accept_histogram")
+DEPTHS = "draft_by_depth"  # ik_llama.cpp
+_DRAFTED = ("num_draft_tokens", "total_draft_tokens", "spec_num_proposed_drafts")
+_LOWER_BOUNDS = (
+    "some requests drafted fewer than K tokens a round and hold no steps: positions not drafted count as rejected, so "
+    "the rates are lower bounds; record per-request metrics as `detailed` (vLLM) to tell them apart"
+)
 _Counts = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 
@@ -22,7 +30,7 @@ def metrics_in(tree: Any, place: str, tenant: str | None = None) -> Iterator[tup
     if isinstance(tree, dict):
         named = tree.get("tenant", tenant)
         tenant = named if isinstance(named, str) else tenant
-        if STEPS[0] in tree or HISTOGRAM in tree:
+        if STEPS[0] in tree or DEPTHS in tree or _histogram_name(tree):
             yield tree, place, tenant
             return
         for key, value in tree.items():
@@ -30,6 +38,10 @@ def metrics_in(tree: Any, place: str, tenant: str | None = None) -> Iterator[tup
     elif isinstance(tree, list):
         for i, value in enumerate(tree):
             yield from metrics_in(value, f"{place}[{i}]", tenant)
+
+
+def _histogram_name(metrics: dict[str, Any]) -> str | None:
+    return next((name for name in HISTOGRAMS if metrics.get(name) is not None), None)
 
 
 def from_requests(tree: Any, source: str) -> Acceptance:
@@ -44,7 +56,12 @@ def from_requests(tree: Any, source: str) -> Acceptance:
     groups: dict[tuple[str | None, int], list[_Counts]] = {}
     notes: dict[str, None] = {}
     for metrics, place, tenant in metrics_in(tree, source):
-        found = _steps(metrics, place, faults) if STEPS[0] in metrics else _histogram(metrics, place, faults, notes)
+        if STEPS[0] in metrics:
+            found = _steps(metrics, place, faults)
+        elif DEPTHS in metrics:
+            found = _depths(metrics[DEPTHS], place, faults, notes)
+        else:
+            found = _histogram(metrics, place, faults, notes)
         if found is None:
             continue
         counts, varying = found
@@ -76,11 +93,20 @@ def _whole_numbers(value: Any) -> bool:
 def _configured(metrics: dict[str, Any], least: int, place: str, faults: Faults) -> int | None:
     """K as configured; the longest draft seen where the engine does not say."""
     k = metrics.get("num_spec_tokens")
-    k = least if k is None else k
+    if k is None:
+        k = _proposed(metrics, least)
     if type(k) is not int or not max(least, 0) <= k <= MOST_DRAFT_TOKENS:
         faults.add(f"{place}: num_spec_tokens is {k!r}; a whole number from the longest draft, {least}, on")
         return None
     return k
+
+
+def _proposed(metrics: dict[str, Any], least: int) -> int:
+    """K from SGLang's proposed drafts, where all rounds drafted the same; else the longest draft seen."""
+    drafted, rounds = metrics.get("spec_num_proposed_drafts"), metrics.get("spec_verify_ct")
+    if type(drafted) is int and type(rounds) is int and rounds > 0 and drafted % rounds == 0:
+        return max(least, drafted // rounds)
+    return least
 
 
 def _steps(metrics: dict[str, Any], place: str, faults: Faults) -> tuple[_Counts, bool] | None:
@@ -112,15 +138,17 @@ def _histogram(
     metrics: dict[str, Any], place: str, faults: Faults, notes: dict[str, None]
 ) -> tuple[_Counts, bool] | None:
     """Counts by position from rounds by number of accepted tokens; dense (a list) or sparse (an object)."""
-    given = metrics[HISTOGRAM]
+    name = _histogram_name(metrics)
+    assert name is not None
+    given = metrics[name]
     if isinstance(given, dict) and all(str(key).isdecimal() for key in given):
         rounds_of = {int(key): value for key, value in given.items()}
         if max(rounds_of, default=0) > MOST_DRAFT_TOKENS:
-            faults.add(f"{place}: {HISTOGRAM} counts {max(rounds_of)} accepted tokens; at most {MOST_DRAFT_TOKENS}")
+            faults.add(f"{place}: {name} counts {max(rounds_of)} accepted tokens; at most {MOST_DRAFT_TOKENS}")
             return None
         given = [rounds_of.get(j, 0) for j in range(max(rounds_of, default=0) + 1)]
     if not _whole_numbers(given):
-        faults.add(f"{place}: {HISTOGRAM} holds the rounds by accepted tokens: whole numbers from 0 on")
+        faults.add(f"{place}: {name} holds the rounds by accepted tokens: whole numbers from 0 on")
         return None
     k = _configured(metrics, max((j for j, rounds in enumerate(given) if rounds), default=0), place, faults)
     if not k or not sum(given):
@@ -128,10 +156,28 @@ def _histogram(
     rounds = np.zeros(k + 1)
     rounds[: min(len(given), k + 1)] = given[: k + 1]
     surviving = rounds[::-1].cumsum()[::-1]  # rounds that accepted at least j tokens, j = 0 … K
-    drafted = metrics.get("num_draft_tokens", metrics.get("total_draft_tokens"))
+    drafted = next((metrics[each] for each in _DRAFTED if each in metrics), None)
     if isinstance(drafted, int) and drafted < k * surviving[0]:
-        notes.setdefault(
-            "some requests drafted fewer than K tokens a round and hold no steps: positions not drafted count as "
-            "rejected, so the rates are lower bounds; record per-request metrics as `detailed`"
-        )
+        notes.setdefault(_LOWER_BOUNDS)
     return (surviving[:-1], surviving[1:]), False
+
+
+def _depths(rows: Any, place: str, faults: Faults, notes: dict[str, None]) -> tuple[_Counts, bool] | None:
+    """Counts by position from tokens drafted and accepted at each depth, from 1 on."""
+    names = ("depth", "draft_n", "draft_n_accepted")
+    listed = isinstance(rows, list) and all(isinstance(row, dict) for row in rows)
+    counts = [[row.get(name) for name in names] for row in rows] if listed else []
+    if not counts or not all(_whole_numbers(row) for row in counts) or len(counts) > MOST_DRAFT_TOKENS:
+        faults.add(f"{place}: {DEPTHS} holds {', '.join(names)} for each depth: whole numbers from 0 on")
+        return None
+    depth, drafted, accepted = np.array(counts, dtype=np.float64).T
+    if (depth != np.arange(1, len(depth) + 1)).any():
+        faults.add(f"{place}: depths of {DEPTHS} count from 1 without a gap")
+        return None
+    at_risk = np.append(drafted[0], accepted[:-1])
+    if (accepted > np.minimum(at_risk, drafted)).any():
+        faults.add(f"{place}: {DEPTHS} accepts more tokens than were drafted there, or than were accepted before it")
+        return None
+    if (drafted < drafted[0]).any():
+        notes.setdefault(_LOWER_BOUNDS)
+    return (at_risk, accepted), False

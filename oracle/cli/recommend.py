@@ -1,20 +1,30 @@
 """``draft-oracle recommend``: one page that says which draft length to set, and the configuration to paste."""
 
-import sys
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from oracle.cli.options import SHOWING, THREADS
-from oracle.cli.output import emit, read_model
-from oracle.errors import Faults, InputError, printable
+from oracle.cli.output import emit, progress, read_model
+from oracle.cli.recommend_inputs import (
+    acceptance,
+    check_with_traces,
+    check_without_traces,
+    step_times,
+    tenant_weights,
+)
+from oracle.errors import InputError, printable
 
 if TYPE_CHECKING:
-    from oracle.acceptance import Acceptance, StepTimes
-    from oracle.recommendation.arithmetic import Recommendation
+    from oracle.recommendation.answers import Recommendation
+    from oracle.recommendation.tenants import Mixing
     from oracle.tables import Table
+
+    _Answered = tuple[list[Table], list[Recommendation], dict[str, Any]]
 
 _ENGINES = ("vllm", "sglang", "trtllm", "llamacpp", "transformers", "mlx")  # oracle.engines.ENGINES, not imported here
 _WHOLE = click.IntRange(1)
@@ -28,13 +38,31 @@ def _options(command: Callable[..., Any]) -> Callable[..., Any]:
                 "--acceptance",
                 multiple=True,
                 metavar="[TENANT=]FILE",
-                help="Acceptance by position: a CSV or JSON table, vLLM log lines, Prometheus text or per-request "
-                "metrics; - reads stdin. Several files: several draft lengths, or tenants.",
+                help="Acceptance: a CSV or JSON table, log lines (vLLM, llama.cpp, SGLang), vLLM's Prometheus text, or "
+                "responses with per-request metrics; - reads stdin. Several files: several draft lengths, or tenants.",
             ),
             click.option(
                 "--acceptance-is",
                 type=click.Choice(["survival", "conditional"]),
                 help="What a typed table holds (needed there); what engines count is survival.",
+            ),
+            click.option(
+                "--acceptance-at",
+                type=_WHOLE,
+                metavar="K",
+                help="Draft length of files that hold totals and do not tell it (llama.cpp, SGLang's log).",
+            ),
+            click.option(
+                "--acceptance-mixed",
+                multiple=True,
+                metavar="[TENANT=]FILE",
+                help="Acceptance measured while the tenants of --acceptance shared batches, whole or by tenant: set "
+                "beside the mix calculated from them, and taken for the answer.",
+            ),
+            click.option(
+                "--assume",
+                type=click.Choice(["constant-match"]),
+                help="Give totals a curve by position: one match probability everywhere. An assumption, and named so.",
             ),
             click.option(
                 "--step-times",
@@ -128,141 +156,58 @@ def recommend(
             click.echo(f"\n{'## ' if as_markdown else ''}{title}\n\n{fenced}", nl=False)
 
 
-def _from_traces(given: Mapping[str, Any], noise: float) -> "tuple[list[Table], list[Recommendation], dict[str, Any]]":
-    """Answer from a study of traces."""
-    from oracle.cli.traces import studied  # noqa: PLC0415
-    from oracle.recommendation.from_traces import recommend_from_scores  # noqa: PLC0415
+def _from_traces(given: Mapping[str, Any], noise: float) -> "_Answered":
+    """Answer from static draft lengths scored on traces, in one walk."""
+    from oracle.cli.traces import NEEDED  # noqa: PLC0415
+    from oracle.kinds import files_of_kind  # noqa: PLC0415
+    from oracle.provenance import provenance  # noqa: PLC0415
+    from oracle.recommendation.from_traces import by_tenant_of_traces, recommend_from_totals, walk_static  # noqa: PLC0415
     from oracle.summaries.recommendation import recommendation_tables  # noqa: PLC0415
+    from oracle.traces import TraceFiles  # noqa: PLC0415
 
-    faults = Faults()
-    for name in ("acceptance", "acceptance_is", "step_times", "context_len", "tenant_weights"):
-        if given[name]:
-            faults.add(f"--{name.replace('_', '-')} does not go with --traces, which hold it; leave one of them out")
-    if given["model"] is None:
-        faults.add("--traces need a latency model; give --model FILE")
-    if given["unique_experts"] not in (None, "recorded", "routing"):
-        faults.add(f"--unique-experts is {printable(given['unique_experts'])!r}; with --traces: recorded or routing")
-    faults.raise_if_any()
+    check_with_traces(given)
     model = read_model(given["model"], given["batch_size"])
-    question = {name: given[name] for name in ("k_min", "k_max", "unique_experts", "threads")} | {"score": True}
-    inputs = [] if given["model"] == "-" else [Path(given["model"])]
-    study, origin = studied("recommend", given["traces"], model, given["match_is"], question, inputs)
-    traffic = f"{study.positions:,} positions of {study.generations:,} generations, {study.clusters:,} clusters"
-    answer = recommend_from_scores(
-        study.scores, noise=noise, batch_size=model.batch_size or 1, notes=[traffic, *study.notes]
-    )
-    return recommendation_tables([answer]), [answer], origin
+    columns = (*NEEDED, "tenant")
+    files = TraceFiles(files_of_kind(list(given["traces"]), "traces"), columns=columns, match_is=given["match_is"])
+    asked = {name: given[name] for name in ("k_min", "k_max", "unique_experts")}
+    paths = [*files.paths, *([] if given["model"] == "-" else [Path(given["model"])])]
+    said = asked | {name: given[name] for name in ("batch_size", "match_is")} | {"noise": noise}
+    with ThreadPoolExecutor(max_workers=1) as pool, progress("recommend", files.generations) as advance:
+        digested = pool.submit(provenance, "recommend", said, paths)
+        walked = walk_static(files, model, **asked, threads=given["threads"], on_batch=advance)
+    size = model.batch_size or 1
+    answer = recommend_from_totals(walked.totals, noise=noise, batch_size=size, notes=walked.notes)
+    tenants = by_tenant_of_traces(walked, noise=noise, batch_size=size)
+    return recommendation_tables([answer], [tenants] if tenants else []), [answer], digested.result()
 
 
-def _without_traces(
-    given: Mapping[str, Any], noise: float
-) -> "tuple[list[Table], list[Recommendation], dict[str, Any]]":
-    """Answer from acceptance by position and step times; from step times alone where there is no acceptance."""
+def _without_traces(given: Mapping[str, Any], noise: float) -> "_Answered":
+    """Answer from acceptance and step times; from step times alone where there is no acceptance."""
     from oracle.acceptance import mixed  # noqa: PLC0415
     from oracle.provenance import provenance  # noqa: PLC0415
-    from oracle.recommendation import arithmetic as recommendation  # noqa: PLC0415
+    from oracle.recommendation import arithmetic, tenants  # noqa: PLC0415
     from oracle.summaries.recommendation import recommendation_tables  # noqa: PLC0415
 
-    _check_inputs(given)
-    steps = [table.within(given["k_min"], given["k_max"]) for table in _step_times(given)]
-    files, acceptance = _acceptance(given["acceptance"], given["acceptance_is"])
-    weights = _weights(given["tenant_weights"])
-    if weights is not None and acceptance is None:
-        raise InputError("--tenant-weights mixes the acceptance of tenants; give --acceptance")
-    mix = None if acceptance is None else mixed(acceptance, weights)
-    answers = [recommendation.recommend(mix, table, noise=noise) for table in steps]
-    tenants = []
-    if acceptance is not None and len(acceptance.tenants) > 1:
-        tenants = [recommendation.by_tenant(acceptance, a, noise=noise) for a in answers]
-    paths = [Path(p) for p in (*files, given["step_times"], given["model"]) if p not in (None, "-")]
-    said = {name: given[name] for name in ("acceptance_is", "unique_experts", "context_len", "batch_size")}
-    return recommendation_tables(answers, tenants), answers, provenance("recommend", said | {"noise": noise}, paths)
-
-
-def _check_inputs(given: Mapping[str, Any]) -> None:
-    """Refuse options that contradict one another or leave the question open."""
-    faults = Faults()
-    if (given["step_times"] is None) == (given["model"] is None):
-        faults.add("give step times with --step-times FILE or a latency model with --model FILE, one of them")
-    if given["model"] is not None:
-        if given["unique_experts"] is None:
-            faults.add("a latency model needs U: give --unique-experts by m, as 1:8,2:13.1 (0 for a dense target)")
-        if given["context_len"] is None:
-            faults.add("a latency model needs the tokens in context: give --context-len")
-    elif given["step_times"] is not None:
-        for name in ("unique_experts", "context_len", "batch_size"):
-            if given[name] is not None:
-                faults.add(f"--{name.replace('_', '-')} goes with --model; step times hold it already")
-    if given["match_is"] is not None:
-        faults.add("--match-is goes with --traces; for --acceptance say --acceptance-is")
-    if [*given["acceptance"], given["step_times"], given["model"]].count("-") > 1:
-        faults.add("stdin (-) can be read once only; give a file for the others")
-    faults.raise_if_any()
-
-
-def _step_times(given: Mapping[str, Any]) -> "Sequence[StepTimes]":
-    from oracle.acceptance import read_step_times, step_times_from_model, step_times_from_text  # noqa: PLC0415
-
-    if given["step_times"] == "-":
-        return step_times_from_text(sys.stdin.read(), "standard input")
-    if given["step_times"] is not None:
-        return read_step_times(given["step_times"])
-    model = read_model(given["model"], given["batch_size"])
-    return [step_times_from_model(model, _unique(given["unique_experts"]), given["context_len"])]
-
-
-def _unique(text: str) -> "float | dict[int, float]":
-    """Read U: one number, or m:U pairs."""
-    try:
-        if ":" not in text:
-            values: dict[int, float] = {1: float(text)}
-        else:
-            pairs = [pair.split(":") for pair in text.split(",")]
-            values = {int(m): float(u) for m, u in pairs}
-            if len(values) < len(pairs):
-                raise ValueError
-        if not all(0 <= u < float("inf") for u in values.values()):
-            raise ValueError
-    except ValueError:
-        raise InputError(
-            f"--unique-experts is {printable(text)!r}; give one number from 0 on, or pairs m:U, each m once, "
-            "as 1:8,2:13.1,4:22"
-        ) from None
-    return values if ":" in text else values[1]
-
-
-def _acceptance(
-    given: Sequence[str], acceptance_is: 'Literal["survival", "conditional"] | None'
-) -> "tuple[list[str], Acceptance | None]":
-    """Read all files of acceptance; ``name=file`` makes one a tenant's."""
-    from oracle.acceptance import acceptance_from_text, joined, read_acceptance  # noqa: PLC0415
-
-    files, parts = [], []
-    for each in given:
-        tenant, path = None, each
-        if "=" in each and not Path(each).exists():
-            tenant, _, path = each.partition("=")
-        files.append(path)
-        if path == "-":
-            parts.append((tenant, acceptance_from_text(sys.stdin.read(), "standard input", acceptance_is)))
-        else:
-            parts.append((tenant, read_acceptance(path, acceptance_is)))
-    return files, joined(parts) if parts else None
-
-
-def _weights(text: str | None) -> "dict[str | None, float] | None":
-    if text is None:
-        return None
-    try:
-        pairs = [pair.rpartition("=") for pair in text.split(",")]
-        weights: dict[str | None, float] = {name.strip(): float(weight) for name, _, weight in pairs}
-        if len(weights) < len(pairs) or not all(name for name in weights):
-            raise ValueError
-    except ValueError:
-        raise InputError(
-            f"--tenant-weights is {printable(text)!r}; write each tenant once, as chat=0.7,code=0.3"
-        ) from None
-    return weights
+    check_without_traces(given)
+    steps = [table.within(given["k_min"], given["k_max"]) for table in step_times(given)]
+    files, apart = acceptance(given, "acceptance")
+    mixed_files, together = acceptance(given, "acceptance_mixed")
+    weights = tenant_weights(given["tenant_weights"])
+    mix = None if apart is None else mixed(apart, weights)
+    found: list[Mixing] = []
+    if apart is not None and together is not None:
+        found, mix = tenants.mixings(apart, together, weights, noise=noise)
+    answers = [arithmetic.recommend(mix, table, noise=noise) for table in steps]
+    if found:
+        said = tenants.notes_on_mixing(found)
+        answers = [replace(answer, notes=(*answer.notes, *said)) for answer in answers]
+    each = []
+    if apart is not None and len(apart.tenants) > 1:
+        each = [tenants.by_tenant(apart, answer, noise=noise, measured_mix=bool(found)) for answer in answers]
+    paths = [Path(p) for p in (*files, *mixed_files, given["step_times"], given["model"]) if p not in (None, "-")]
+    names = ("acceptance_is", "acceptance_at", "assume", "unique_experts", "context_len", "batch_size")
+    origin = provenance("recommend", {name: given[name] for name in names} | {"noise": noise}, paths)
+    return recommendation_tables(answers, each, found), answers, origin
 
 
 def _configurations(

@@ -11,6 +11,10 @@ from oracle.errors import InputError, printable
 _VLLM_CHECKED = (0, 33)
 _LAST_WITH_LOWER_BOUNDS = (1, 2)  # TensorRT-LLM: keys of draft_len_schedule became upper bounds afterwards
 _SGLANG_ADAPTIVE = ("EAGLE", "EAGLE3", "NEXTN")
+SGLANG_PADDED_GRAPHS = (
+    "under CUDA graphs SGLang pads a batch to the next captured size, and padded rows can be routed to experts of "
+    "their own (sgl-project/sglang#25852): step times, and experts counted on the device, are those of the padded size"
+)
 
 
 def vllm(request: Request) -> str:
@@ -54,7 +58,9 @@ def sglang(request: Request) -> str:
     request.ceiling("SGLang", "the maximum of draft steps")
     if longest == 0:
         return "# off: start SGLang without --speculative-algorithm and the other --speculative-… flags\n"
-    remarks = [] if request.method else ["ALGORITHM: how drafts are made, such as EAGLE3 or EAGLE"]
+    remarks = [SGLANG_PADDED_GRAPHS]
+    if request.method is None:
+        remarks.append("ALGORITHM: how drafts are made, such as EAGLE3 or EAGLE")
     model = "" if request.draft_model is None else f" --speculative-draft-model-path {shlex.quote(request.draft_model)}"
     flags = (
         f"--speculative-algorithm {shlex.quote(request.method or 'ALGORITHM')}{model} "

@@ -5,9 +5,8 @@ Ties go to the shorter draft: it wastes less, and what differs by less than the 
 """
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Literal
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,88 +14,9 @@ from numpy.typing import NDArray
 from oracle.acceptance import Acceptance, Curve, StepTimes
 from oracle.errors import InputError
 from oracle.recommendation import break_even
+from oracle.recommendation.answers import NOISE, Candidate, Recommendation, Verdict
 from oracle.recommendation.break_even import BreakEven
 from oracle.resampling import Interval
-
-NOISE = 0.02  # of a measured rate, where nobody says otherwise
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """One draft length and what it gives.
-
-    Attributes
-    ----------
-    draft_length
-        K; 0 is no speculation.
-    measured_at
-        K at which its acceptance was measured; None where none was needed or known.
-    mean_acceptance_length
-        Tokens a round of one request, bonus included; None if not known.
-    step_ms
-        Milliseconds of a round; None if not known.
-    tokens_per_second
-        Of all requests together; None if not known.
-    interval, interval_from
-        95 % of the sampled acceptance (`rounds`, `requests`, `traces`), or plus and minus the stated noise (`noise`).
-    verdict
-        `best`; `tie` (within the noise of the best); `not significant` (the counts cannot tell it from the best).
-    """
-
-    draft_length: int
-    measured_at: int | None
-    mean_acceptance_length: float | None
-    step_ms: float | None
-    tokens_per_second: float | None
-    interval: Interval | None
-    interval_from: str
-    verdict: Literal["best", "tie", "not significant", ""] = ""
-
-
-@dataclass(frozen=True)
-class Recommendation:
-    """The answer for one setting.
-
-    Attributes
-    ----------
-    candidates
-        By rising draft length.
-    recommended
-        The shortest of the best and what ties with it; None where no acceptance is known.
-    break_evens
-        Acceptance at which each length pays, where step times are known.
-    noise
-        Relative.
-    batch_size, setting
-        Of the step times.
-    notes
-        How it came about.
-    limits
-        What such data cannot tell.
-    """
-
-    candidates: tuple[Candidate, ...]
-    recommended: int | None
-    break_evens: tuple[BreakEven, ...]
-    noise: float
-    batch_size: int
-    setting: str | None
-    notes: tuple[str, ...]
-    limits: tuple[str, ...]
-
-    def of(self, k: int) -> Candidate:
-        """The candidate with draft length k."""
-        return next(candidate for candidate in self.candidates if candidate.draft_length == k)
-
-    @property
-    def best(self) -> Candidate | None:
-        """The candidate with the highest rate; None where no rate is known."""
-        return next((candidate for candidate in self.candidates if candidate.verdict == "best"), None)
-
-    @property
-    def tied(self) -> tuple[int, ...]:
-        """Draft lengths that cannot be told from the best."""
-        return tuple(c.draft_length for c in self.candidates if c.verdict in ("tie", "not significant"))
 
 
 def recommend(acceptance: Acceptance | None, steps: StepTimes, *, noise: float = NOISE) -> Recommendation:
@@ -133,7 +53,12 @@ def recommend(acceptance: Acceptance | None, steps: StepTimes, *, noise: float =
         notes.append(f"left out: K = {', '.join(map(str, left_out))}: no acceptance was measured at that depth")
     if acceptance is not None and not curves and not steps.tokens_per_second:
         raise InputError("no draft length K ≥ 1 has both an acceptance and a step time; measure one at the same K")
-    found = judged(candidates, curves, steps, noise)
+    rates = {c.draft_length: c.tokens_per_second for c in candidates if c.tokens_per_second is not None}
+
+    def differ(best: int, k: int) -> bool:
+        return not steps.step_ms or rates[best] - rates[k] > _least_difference(best, k, curves, steps)
+
+    found = judged(candidates, noise, differ)
     return Recommendation(
         candidates=found,
         recommended=shortest(found),
@@ -160,44 +85,57 @@ def _check(acceptance: Acceptance | None, steps: StepTimes, noise: float) -> Non
 def _candidate(k: int, curve: Curve | None, steps: StepTimes, noise: float, *, known: bool) -> Candidate:
     """Work out one draft length; whichever of step time and rate is measured gives the other."""
     length = 1.0 if k == 0 else None if curve is None else curve.mean_length(k)
+    error = None if curve is None else curve.length_error(k)
     scale = 1e3 * steps.batch_size
-    measured_at = curve.draft_length if curve is not None else None
-    if steps.tokens_per_second:
-        rate = steps.tokens_per_second[k]
-        ms = None if length is None else scale * length / rate
-        around = Interval(rate * (1 - noise), rate * (1 + noise))
-        return Candidate(k, measured_at, length, ms, rate, around, "noise")
-    ms = steps.step_ms[k]
-    if length is None or not known:
-        return Candidate(k, measured_at, length, ms, None, None, "")
-    rate = scale * length / ms
-    if curve is None or curve.covariance is None:
-        return Candidate(k, measured_at, length, ms, rate, Interval(rate * (1 - noise), rate * (1 + noise)), "noise")
-    half = curve.quantile * math.sqrt(max(0.0, float(curve.covariance[:k, :k].sum())))
-    low, high = max(1.0, length - half), min(k + 1.0, length + half)
+    around = None
+    if curve is not None and length is not None and error is not None:
+        half = curve.quantile * error
+        around = Interval(max(1.0, length - half), min(k + 1.0, length + half))
+    step_ms, rate = steps.step_ms.get(k), steps.tokens_per_second.get(k)
+    interval, origin = None, ""
+    if rate is not None:
+        step_ms = None if length is None else scale * length / rate
+    elif length is not None and step_ms is not None and known:
+        rate = scale * length / step_ms
+        if around is not None and curve is not None:
+            interval = Interval(scale * around.low / step_ms, scale * around.high / step_ms)
+            origin = curve.interval_from
+    if rate is not None and interval is None:
+        interval, origin = Interval(rate * (1 - noise), rate * (1 + noise)), "noise"
     return Candidate(
-        k, measured_at, length, ms, rate, Interval(scale * low / ms, scale * high / ms), curve.interval_from
+        draft_length=k,
+        measured_at=None if curve is None else curve.draft_length,
+        mean_acceptance_length=length,
+        step_ms=step_ms,
+        tokens_per_second=rate,
+        interval=interval,
+        interval_from=origin,
+        acceptance=(length - 1.0) / k if k and length is not None else None,
+        length_interval=around,
     )
 
 
-def judged(
-    candidates: Sequence[Candidate], curves: dict[int, Curve], steps: StepTimes, noise: float
-) -> tuple[Candidate, ...]:
-    """Say which is best and what cannot be told from it."""
+def judged(candidates: Sequence[Candidate], noise: float, differ: Callable[[int, int], bool]) -> tuple[Candidate, ...]:
+    """Say which is best and what cannot be told from it.
+
+    Parameters
+    ----------
+    differ
+        Whether the data tell the rates of two draft lengths, the best one first, from one another.
+    """
     rates = {c.draft_length: c.tokens_per_second for c in candidates if c.tokens_per_second is not None}
     if not rates or set(rates) == {0}:
         return tuple(candidates)
     best = min(rates, key=lambda k: (-rates[k], k))
     found = []
     for c in candidates:
-        verdict: Literal["best", "tie", "not significant", ""] = ""
+        verdict: Verdict = ""
         if c.draft_length == best:
             verdict = "best"
         elif c.tokens_per_second is not None:
-            gap = rates[best] - c.tokens_per_second
-            if gap <= noise * rates[best] * (1 + 1e-12):
+            if rates[best] - c.tokens_per_second <= noise * rates[best] * (1 + 1e-12):
                 verdict = "tie"
-            elif steps.step_ms and gap <= _least_difference(best, c.draft_length, curves, steps):
+            elif not differ(best, c.draft_length):
                 verdict = "not significant"
         found.append(replace(c, verdict=verdict))
     return tuple(found)
@@ -260,26 +198,3 @@ def _limits(acceptance: Acceptance | None, judged: Sequence[Candidate]) -> tuple
     limits.append("the bound: how much a draft length chosen at each position would gain needs traces (--traces)")
     limits.append("other loads: step times hold at this batch size; on MoE the gain does not fall evenly with it")
     return tuple(limits)
-
-
-def by_tenant(
-    acceptance: Acceptance, mixed_answer: Recommendation, *, noise: float = NOISE
-) -> dict[str | None, Recommendation]:
-    """Answer for each tenant as if all requests were its own, at the step times of the mix.
-
-    Parameters
-    ----------
-    acceptance
-        Of several tenants.
-    mixed_answer
-        For their mix; its step times are used, since throughput was measured on the mix.
-    """
-    ms = {c.draft_length: c.step_ms for c in mixed_answer.candidates if c.step_ms is not None}
-    answers: dict[str | None, Recommendation] = {}
-    for tenant in acceptance.tenants:
-        own = acceptance.of(tenant)
-        reached = {k: step for k, step in ms.items() if k == 0 or own.at(k) is not None}
-        steps = StepTimes(reached, {}, mixed_answer.batch_size, mixed_answer.setting)
-        if any(reached):
-            answers[tenant] = recommend(own, steps, noise=noise)
-    return answers

@@ -1,59 +1,261 @@
-"""The recommendation from a study of traces: the same answer as without them, with the bound beside it."""
+"""The recommendation from traces: static draft lengths scored on them, differences paired by cluster, and the bound."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 
-from oracle.acceptance import StepTimes
-from oracle.errors import InputError
-from oracle.recommendation.arithmetic import NOISE, Candidate, Recommendation, break_evens, judged, shortest
-from oracle.resampling import Interval
-from oracle.scores import Score
+import numpy as np
+from numpy.typing import NDArray
+
+from oracle import scores
+from oracle.analysis import BatchResult, Plan, analyse
+from oracle.costs import choose_range, length_costs
+from oracle.errors import InputError, printable
+from oracle.latency.model import LatencyModel
+from oracle.mismatch import FEW_CLUSTERS, notes_on
+from oracle.pipeline import in_order
+from oracle.recommendation.answers import NOISE, Against, Candidate, Recommendation
+from oracle.recommendation.arithmetic import break_evens, judged, shortest
+from oracle.recommendation.tenants import Tenants
+from oracle.resampling import Interval, bootstrap, cluster_sums
+from oracle.scores import PolicyTotals
+from oracle.study import carried_length
+from oracle.traces import TraceFiles, Traces
+
+_STATIC = "static:"
+_LIMITS = (
+    "other traffic: these are expected scores on the traces they were chosen on",
+    "served rounds: scheduler and launches cost more than the timed passes, up to 3 times at batch 64",
+    "whether the best was only lucky here: intervals take the recommended length as given; `policies` holds traces out",
+    "mean acceptance length: tokens a round on these texts, clipped at their ends",
+)
 
 
-def recommend_from_scores(
-    scores: Sequence[Score], *, noise: float = NOISE, batch_size: int = 1, notes: Sequence[str] = ()
-) -> Recommendation:
-    """Give the same answer from a study of traces: its static draft lengths, with clustered intervals.
+@dataclass(frozen=True)
+class Walked:
+    """What one walk over the traces gathered.
+
+    Attributes
+    ----------
+    totals
+        Of every static draft length and of the oracle, by generation.
+    tenant
+        Whose request each generation answers; None where it is not said.
+    notes
+        What a reader must know.
+    """
+
+    totals: PolicyTotals
+    tenant: tuple[str | None, ...]
+    notes: tuple[str, ...]
+
+
+def walk_static(
+    files: TraceFiles,
+    model: LatencyModel,
+    *,
+    k_min: int | None = None,
+    k_max: int | None = None,
+    unique_experts: str | None = None,
+    threads: int = 1,
+    on_batch: Callable[[int], None] | None = None,
+) -> Walked:
+    """Score every static draft length and the oracle, in one walk.
 
     Parameters
     ----------
-    scores
-        Of a study; its rates are those of one request.
+    files, model
+        The traces and the latency model.
+    k_min, k_max, unique_experts, threads
+        As in `Question`.
+    on_batch
+        Called with the number of generations after each batch.
+
+    Raises
+    ------
+    InputError
+        Faulty traces, or draft lengths that the model or the traces do not cover.
+    """
+    source = str(files.paths[0])
+    lengths = choose_range(model, carried_length(files), k_min=k_min, k_max=k_max, source=source)
+    costs = length_costs(model, lengths.k_min, lengths.k_max)
+    plan = Plan(costs, unique_experts=unique_experts, score=True)
+    results: list[BatchResult] = []
+    tenants: list[str | None] = []
+    for result, tenant in in_order(partial(_scored, plan=plan), files, threads):
+        results.append(result)
+        tenants += tenant
+        if on_batch is not None:
+            on_batch(result.generations)
+    experts_from = _one_source(results, source)
+    totals = scores.join([result.scores for result in results if result.scores is not None])
+    clusters = len(set(totals.cluster))
+    positions, generations = (sum(getattr(r, name) for r in results) for name in ("positions", "generations"))
+    notes = (
+        f"{positions:,} positions of {generations:,} generations, {clusters:,} clusters",
+        *lengths.notes,
+        *notes_on(model, costs, results, experts_from=experts_from, clusters=clusters),
+    )
+    return Walked(totals, tuple(tenants), notes)
+
+
+def _one_source(results: Sequence[BatchResult], source: str) -> str:
+    """Say where U comes from; refuse traces without positions, and those where it comes from two columns."""
+    if not any(result.positions for result in results):
+        raise InputError(f"{source}: holds no positions, so there is nothing to recommend from")
+    experts_from = sorted({result.experts_from for result in results if result.positions})
+    if len(experts_from) > 1:
+        raise InputError(f"{source}: unique experts come from {' and '.join(experts_from)}; solve such files apart")
+    return experts_from[0]
+
+
+def _scored(traces: Traces, plan: Plan) -> tuple[BatchResult, tuple[str | None, ...]]:
+    return analyse(traces, plan), traces.tenant or (None,) * traces.generations
+
+
+def recommend_from_totals(
+    totals: PolicyTotals, *, noise: float = NOISE, batch_size: int = 1, notes: Sequence[str] = ()
+) -> Recommendation:
+    """Recommend the shortest of the best static length and what cannot be told from it.
+
+    Every draft length is compared with the best, the recommended one and K = 0 on the same resamples of clusters.
+
+    Parameters
+    ----------
+    totals
+        Of static policies and, for the bound, the oracle; their rates are those of one request.
+    noise
+        Relative difference below which two rates are a tie.
     batch_size
         Requests in a round of the latency model; rates are of all of them together.
 
     Raises
     ------
     InputError
-        The traces hold no token.
+        No token, or no static length but K = 0.
     """
-    static = {int(s.policy.removeprefix("static:")): s for s in scores if s.policy.startswith("static:")}
-    if not static:
+    at = {int(name.removeprefix(_STATIC)): p for p, name in enumerate(totals.policies) if name.startswith(_STATIC)}
+    if not at or totals.tokens.sum() == 0:
         raise InputError("the traces hold no positions, so there is nothing to recommend from")
-    scale = 1e3 * batch_size
-    candidates = []
-    for k, s in sorted(static.items()):
-        rate, around = scale / s.ms_per_token, s.ms_per_token_interval
-        interval = Interval(scale / around.high, scale / around.low) if around else None
-        interval, origin = (
-            (interval, "traces") if interval else (Interval(rate * (1 - noise), rate * (1 + noise)), "noise")
-        )
-        step_ms = s.ms_per_token * s.tokens_per_round
-        candidates.append(Candidate(k, k or None, s.tokens_per_round, step_ms, rate, interval, origin))
-    rates = {c.draft_length: c.tokens_per_second or 0.0 for c in candidates}
-    found = judged(candidates, {}, StepTimes(tokens_per_second=rates), noise)
-    bound = next((s for s in scores if s.policy == "oracle"), None)
-    said = list(notes)
+    lengths, scale = sorted(at), 1e3 * batch_size
+    if lengths == [0]:
+        raise InputError("only K = 0 may be chosen, so there is nothing to compare; raise --k-max")
+    sampled = _Sampled(totals, [at[k] for k in lengths], scale)
+    candidates = [sampled.candidate(i, k, noise) for i, k in enumerate(lengths)]
+    fastest = max(range(len(lengths)), key=sampled.rate)  # the first of equals: the shorter draft
+    over_best = dict(zip(lengths, sampled.over(fastest, noise), strict=True))
+    found = judged(candidates, noise, lambda _, k: over_best[k].significant is not False)
     recommended = shortest(found)
-    if bound is not None and recommended is not None:
-        top = scale / bound.ms_per_token
-        said.append(
-            f"the bound: a draft length chosen at each position with all knowledge would give {top:.1f} tokens/s, "
-            f"{100 * (top / rates[recommended] - 1):.1f} % more than K = {recommended}"
+    assert recommended is not None
+    chosen = lengths.index(recommended)
+    over_off = sampled.over(0, noise) if lengths[0] == 0 else [None] * len(lengths)
+    found = tuple(
+        replace(
+            c, over_off=off if c.draft_length else None, over_recommended=None if c.draft_length == recommended else own
         )
-    limits = (
-        "other traffic: these are expected scores on the traces they were chosen on",
-        "served rounds: scheduler and launches cost more than the timed passes, up to 3 times at batch 64",
-        "whether two lengths really differ: the noise alone decides ties here; the intervals are not paired",
-        "mean acceptance length: tokens a round on these texts, clipped at their ends",
+        for c, off, own in zip(found, over_off, sampled.over(chosen, noise), strict=True)
     )
-    return Recommendation(found, recommended, break_evens(found), noise, batch_size, None, tuple(said), limits)
+    said = [*notes, *_bound(totals, sampled.rate(chosen), recommended, scale)]
+    return Recommendation(found, recommended, break_evens(found), noise, batch_size, None, tuple(said), _LIMITS)
+
+
+class _Sampled:
+    """Rates of static lengths, how they compare, and what they accept; every interval rests on the same resamples."""
+
+    def __init__(self, totals: PolicyTotals, at: Sequence[int], scale: float) -> None:
+        rounds, drafted, accepted = (totals.of(name)[:, at] for name in ("rounds", "drafted", "accepted"))
+        table = np.column_stack([totals.total_ms[:, at], rounds, drafted, accepted, totals.tokens])
+        self._per_cluster, _ = cluster_sums(table, totals.cluster)
+        self._whole = self._per_cluster.sum(axis=0)[None]
+        count = self._count = len(at)
+
+        def statistic(sums: NDArray[np.float64]) -> NDArray[np.float64]:
+            ms, rounds, drafted, accepted = np.moveaxis(sums[:, :-1].reshape(len(sums), 4, count), 1, 0)
+            tokens = sums[:, -1:]
+            with np.errstate(divide="ignore", invalid="ignore"):
+                return np.concatenate([scale * tokens / ms, tokens / rounds, accepted / drafted, ms / rounds], axis=1)
+
+        self._point = statistic(self._whole)[0]
+        self._intervals = bootstrap(self._per_cluster, statistic)
+
+    def rate(self, i: int) -> float:
+        """Tokens per second of length number i."""
+        return float(self._point[i])
+
+    def over(self, j: int, noise: float) -> list[Against]:
+        """The rate of every length over that of length number j, paired by cluster."""
+
+        def statistic(sums: NDArray[np.float64]) -> NDArray[np.float64]:
+            ms = sums[:, : self._count]
+            with np.errstate(divide="ignore", invalid="ignore"):
+                return np.asarray(ms[:, [j]] / ms - 1)
+
+        around = bootstrap(self._per_cluster, statistic)
+        return [Against(float(x), y, noise) for x, y in zip(statistic(self._whole)[0], around, strict=True)]
+
+    def candidate(self, i: int, k: int, noise: float) -> Candidate:
+        """Length number i, k tokens."""
+        rate, length, acceptance, step_ms = (float(self._point[part * self._count + i]) for part in range(4))
+        around = self._intervals[i]
+        return Candidate(
+            draft_length=k,
+            measured_at=k or None,
+            mean_acceptance_length=length,
+            step_ms=step_ms,
+            tokens_per_second=rate,
+            interval=around or Interval(rate * (1 - noise), rate * (1 + noise)),
+            interval_from="traces" if around else "noise",
+            acceptance=acceptance if k else None,
+            length_interval=self._intervals[self._count + i] if k else None,
+        )
+
+
+def _bound(totals: PolicyTotals, rate: float, recommended: int, scale: float) -> Iterator[str]:
+    """Say how fast the oracle would be."""
+    if "oracle" in totals.policies:
+        top = scale * float(totals.tokens.sum() / totals.total_ms[:, totals.policies.index("oracle")].sum())
+        yield (
+            f"the bound: a draft length chosen at each position with all knowledge would give {top:.1f} tokens/s, "
+            f"{100 * (top / rate - 1):.1f} % more than K = {recommended}"
+        )
+
+
+def by_tenant_of_traces(walked: Walked, *, noise: float = NOISE, batch_size: int = 1) -> Tenants | None:
+    """Answer for each tenant from its own generations; None where the traces name fewer than two tenants.
+
+    Acceptance is the one expected under each static length; intervals resample the tenant's own clusters.
+    """
+    names = sorted({t for t in walked.tenant if t is not None}) + ([None] if None in walked.tenant else [])
+    answers: dict[str | None, Recommendation] = {}
+    notes = [
+        "acceptance is expected under each static length, on each tenant's generations alone, at the step times of the "
+        "latency model; the last rows take all generations together, as they were recorded"
+    ]
+    for tenant in names if len(names) > 1 else ():
+        rows = [g for g, t in enumerate(walked.tenant) if t == tenant]
+        own = _rows(walked.totals, rows)
+        if own.tokens.sum() == 0:
+            notes.append(f"{_name(tenant)}: no positions")
+            continue
+        answers[tenant] = recommend_from_totals(own, noise=noise, batch_size=batch_size)
+        clusters = len({own.cluster[g] for g in range(len(rows)) if own.tokens[g]})
+        if clusters < FEW_CLUSTERS:
+            notes.append(
+                f"{_name(tenant)}: {clusters} clusters only; intervals from so few are too narrow to be trusted"
+            )
+    return Tenants(answers, tuple(notes)) if len(answers) > 1 else None
+
+
+def _name(tenant: str | None) -> str:
+    return "(none named)" if tenant is None else printable(tenant)
+
+
+def _rows(totals: PolicyTotals, rows: Sequence[int]) -> PolicyTotals:
+    """Totals of some generations."""
+    return PolicyTotals(
+        totals.policies,
+        tuple(totals.generation[g] for g in rows),
+        tuple(totals.cluster[g] for g in rows),
+        totals.tokens[list(rows)],
+        totals.sums[list(rows)],
+    )

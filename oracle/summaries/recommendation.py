@@ -1,17 +1,20 @@
 """What is shown of a recommendation: one page with the table, the setting, and what would change the answer."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from oracle.recommendation.arithmetic import Candidate, Recommendation
+from oracle.recommendation.answers import Candidate, Recommendation
 from oracle.recommendation.break_even import BreakEven
-from oracle.tables import Column, Row, Table, interval_cells, number, show, with_interval, words
+from oracle.recommendation.tenants import Mixing, Tenants
+from oracle.summaries.static_lengths import above, compared, lengths_table, rate, where
+from oracle.summaries.tenants import mixing_table, tenants_table
+from oracle.tables import Column, Row, Table, number, show, words
 
-TenantAnswers = Mapping[str | None, Recommendation]
 
-
-def recommendation_tables(answers: Sequence[Recommendation], tenants: Sequence[TenantAnswers] = ()) -> list[Table]:
+def recommendation_tables(
+    answers: Sequence[Recommendation], tenants: Sequence[Tenants] = (), mixings: Sequence[Mixing] = ()
+) -> list[Table]:
     """Tables of the answers, one set for each setting.
 
     Parameters
@@ -20,22 +23,20 @@ def recommendation_tables(answers: Sequence[Recommendation], tenants: Sequence[T
         One for each setting and batch size.
     tenants
         For each answer, what each tenant alone would be told; empty where tenants are not told apart.
+    mixings
+        Acceptance without and with other tenants in the batch; empty where it was not measured.
     """
     tables = []
     for i, answer in enumerate(answers):
         name = "" if len(answers) == 1 else f"_{i + 1}"
-        tables += [_setting(answer, name), _lengths(answer, name)]
+        tables += [_setting(answer, name), lengths_table(answer, name)]
         if answer.break_evens:
             tables.append(_changes(answer, name))
         if tenants:
-            tables.append(_tenants(answer, tenants[i], name))
+            tables.append(tenants_table(answer, tenants[i], name))
+    if mixings:
+        tables.append(mixing_table(mixings))
     return tables
-
-
-def _where(answer: Recommendation) -> str:
-    """Name the setting for a title."""
-    requests = "1 request" if answer.batch_size == 1 else f"{answer.batch_size} requests"
-    return f"; {requests}" + ("" if answer.setting is None else f", {answer.setting}")
 
 
 def verdict(answer: Recommendation) -> str:
@@ -45,11 +46,11 @@ def verdict(answer: Recommendation) -> str:
         return _pays_from(answer)
     chosen = answer.of(k)
     if k == 0:
-        return f"off (K = 0){': off wins' if best.draft_length == 0 else ''}, {_rate(chosen)}"
-    text = f"K = {k}: {_rate(chosen)}"
+        return f"off (K = 0){': off wins' if best.draft_length == 0 else ''}, {rate(chosen)}"
+    text = f"K = {k}: {rate(chosen)}"
     off = next((c for c in answer.candidates if c.draft_length == 0), None)
     if off is not None:
-        text += f", {_above(chosen, off)} above off"
+        text += f", {above(chosen, off)} above off"
     return text
 
 
@@ -60,16 +61,6 @@ def _pays_from(answer: Recommendation) -> str:
     if not from_p:
         return "none: neither acceptance nor a step time of K = 0 is known"
     return f"none without acceptance; over off, at a match probability of every position: {', '.join(from_p)}"
-
-
-def _rate(candidate: Candidate) -> str:
-    return f"{show(candidate.tokens_per_second, ',.1f')} tokens/s"
-
-
-def _above(one: Candidate, other: Candidate) -> str:
-    assert one.tokens_per_second is not None
-    assert other.tokens_per_second is not None
-    return f"{100 * (one.tokens_per_second / other.tokens_per_second - 1):.1f} %"
 
 
 def _reason(answer: Recommendation) -> str:
@@ -85,13 +76,26 @@ def _reason(answer: Recommendation) -> str:
             frozenset({"not significant"}): "not significantly different (95 %)",
         }.get(frozenset(kinds), f"a tie within the noise of {100 * answer.noise:g} %, or not significantly different")
         listed = ", ".join(names[c] for c in sorted(names))
-        return f"{listed}: {why}; the shorter draft is taken"
+        until = " until more is measured" if "not significant" in kinds else ""
+        return f"{listed}: {why}; the shorter draft is taken{until}{_paired(best, names[k])}"
     others = [c for c in answer.candidates if c is not best and c.tokens_per_second is not None]
     if not others:
         return "nothing else was measured to compare it with"
     second = max(others, key=lambda c: c.tokens_per_second or 0.0)
     named = "off" if second.draft_length == 0 else f"K = {second.draft_length}"
-    return f"{_above(best, second)} above the next best, {named} (noise: {100 * answer.noise:g} %)"
+    chosen = "off" if k == 0 else f"K = {k}"
+    return (
+        f"{above(best, second)} above the next best, {named} (noise: {100 * answer.noise:g} %){_paired(second, chosen)}"
+    )
+
+
+def _paired(candidate: Candidate, recommended: str) -> str:
+    """Say how a length compares with the recommended one where that was found on the same clusters."""
+    against = candidate.over_recommended
+    if against is None:
+        return ""
+    named = "off" if candidate.draft_length == 0 else f"K = {candidate.draft_length}"
+    return f"; {named} over {recommended}: {compared(against)}"
 
 
 def _setting(answer: Recommendation, name: str) -> Table:
@@ -103,48 +107,10 @@ def _setting(answer: Recommendation, name: str) -> Table:
     ]
     return Table(
         f"recommendation{name}",
-        f"Recommended draft length{_where(answer)}",
+        f"Recommended draft length{where(answer)}",
         (words("", "fact"), words("", "value", most=400)),
         rows,
     )
-
-
-def _lengths(answer: Recommendation, name: str) -> Table:
-    off = next((c.tokens_per_second for c in answer.candidates if c.draft_length == 0), None)
-    rows = [
-        {
-            "draft_length": c.draft_length,
-            "measured_at": c.measured_at,
-            "mean_acceptance_length": c.mean_acceptance_length,
-            "step_ms": c.step_ms,
-            **interval_cells("tokens_per_second", c.tokens_per_second, c.interval),
-            "interval_from": c.interval_from or None,
-            "speedup": c.tokens_per_second / off if off and c.tokens_per_second else None,
-            "verdict": c.verdict,
-        }
-        for c in answer.candidates
-    ]
-    columns: tuple[Column, ...] = (
-        number("K", "draft_length"),
-        number("acceptance\nfrom K", "measured_at"),
-        number("mean\nacceptance length", "mean_acceptance_length", ".3f"),
-        number("step ms", "step_ms", ".2f"),
-        with_interval("tokens/s", "tokens_per_second", ".1f"),
-        number("speed-\nup", "speedup", ".3f"),
-        words("", "verdict"),
-    )
-    kinds = {
-        "rounds": "binomial, from the rounds counted (K = 0: the stated noise)",
-        "requests": "clustered by request (K = 0: the stated noise)",
-        "traces": "bootstrap of clusters of the traces",
-        "noise": f"the stated noise, ± {100 * answer.noise:g} %",
-    }
-    used = [kind for kind in kinds if kind in {c.interval_from for c in answer.candidates}]
-    shown = [kind for kind in used if kind != "noise" or len(used) == 1]
-    notes = [f"intervals: {'; '.join(kinds[kind] for kind in shown)}"] if used else []
-    if off is None and any(c.tokens_per_second for c in answer.candidates):
-        columns = tuple(column for column in columns if column.head != "speed-\nup")
-    return Table(f"draft_lengths{name}", f"Static draft lengths{_where(answer)}", columns, rows, notes)
 
 
 def _changes(answer: Recommendation, name: str) -> Table:
@@ -173,7 +139,7 @@ def _changes(answer: Recommendation, name: str) -> Table:
         "needed: mean acceptance length (bonus included) at which K starts to pay; p: one match probability at every "
         "position that gives it",
     ]
-    return Table(f"break_even{name}", f"What would change the answer{_where(answer)}", columns, rows, notes)
+    return Table(f"break_even{name}", f"What would change the answer{where(answer)}", columns, rows, notes)
 
 
 def _change(answer: Recommendation, each: BreakEven, chosen: Candidate | None) -> dict[str, Any]:
@@ -192,41 +158,3 @@ def _change(answer: Recommendation, each: BreakEven, chosen: Candidate | None) -
         "best_from": each.best_from,
         "best_to": each.best_to,
     }
-
-
-def _tenants(answer: Recommendation, tenants: TenantAnswers, name: str) -> Table:
-    """Show what each tenant accepts, and what the length set for all costs it."""
-    rows = []
-    notes = ["the mix weighs tenants by their share of the requests in flight: each does one round a step"]
-    for tenant, own in [*tenants.items(), ("all, mixed", answer)]:
-        rows += [
-            {
-                "tenant": tenant,
-                "draft_length": c.draft_length,
-                "mean_acceptance_length": c.mean_acceptance_length,
-                **interval_cells("tokens_per_second", c.tokens_per_second, c.interval),
-                "verdict": c.verdict,
-            }
-            for c in own.candidates
-        ]
-        k = answer.recommended
-        if (
-            own is answer
-            or k is None
-            or own.recommended in (None, k)
-            or k not in {c.draft_length for c in own.candidates}
-        ):
-            continue
-        best, shared = own.of(own.recommended or 0), own.of(k)
-        notes.append(
-            f"{tenant}: K = {best.draft_length} of its own would give {_above(best, shared)} more than K = {k}"
-        )
-    columns = (
-        words("tenant", "tenant"),
-        number("K", "draft_length"),
-        number("mean\nacceptance length", "mean_acceptance_length", ".3f"),
-        with_interval("tokens/s, all requests\nlike this tenant's", "tokens_per_second", ".1f"),
-        words("", "verdict"),
-    )
-    notes.append("step times are one table: a mixed batch touches more experts than one tenant's, so time a mixed one")
-    return Table(f"tenants{name}", f"Acceptance by tenant{_where(answer)}", columns, rows, notes)
