@@ -1,0 +1,95 @@
+"""The path in alpha over all traces: walked batch by batch, its pieces written, its totals added up."""
+
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import pyarrow as pa
+
+from oracle.alpha_path import scales
+from oracle.alpha_path.path import S_MAX, alpha_path, alpha_path_table, check_s_max
+from oracle.alpha_path.scales import ScaleTally
+from oracle.analysis import check_carried
+from oracle.costs import LengthCosts, LengthRange, length_costs
+from oracle.errors import InputError
+from oracle.latency.model import LatencyModel
+from oracle.pipeline import in_order
+from oracle.problem import make_problem
+from oracle.result_files import ResultFile
+from oracle.solver import solve, visits
+from oracle.traces import Traces
+
+
+@dataclass(frozen=True)
+class _Plan:
+    costs: LengthCosts
+    s_max: float
+    unique_experts: str | None
+    rows: bool
+
+
+def alpha_study(
+    batches: Iterable[Traces],
+    model: LatencyModel,
+    lengths: LengthRange,
+    *,
+    s_max: float = S_MAX,
+    unique_experts: str | None = None,
+    rows: Path | None = None,
+    threads: int = 1,
+    provenance: Callable[[], Mapping[str, str]] = dict,
+    on_batch: Callable[[int], None] | None = None,
+) -> ScaleTally:
+    """Find every breakpoint of every decision in [0, s_max], and what a wrong alpha changes.
+
+    Parameters
+    ----------
+    batches
+        The traces; walked over once.
+    model, lengths
+        The latency model and the range of draft lengths (`choose_range`).
+    s_max
+        Where the path of scales on all alpha ends.
+    unique_experts
+        `recorded`, `routing`, or None for what the traces hold.
+    rows
+        File for the pieces, one row a generation (`alpha_path_table`), or None.
+    threads
+        Batches worked on side by side; results do not depend on it.
+    provenance
+        Gives what the metadata of that file keeps; called at the end of the walk.
+    on_batch
+        Called with the number of generations after each batch.
+
+    Raises
+    ------
+    InputError
+        Faulty traces, or none; an s_max below 1.
+    """
+    check_s_max(s_max)
+    plan = _Plan(length_costs(model, lengths.k_min, lengths.k_max), s_max, unique_experts, rows is not None)
+    kept: list[ScaleTally] = []
+    with ExitStack() as stack:
+        output = ResultFile(stack, rows)
+        for found, pieces in in_order(partial(_walked, plan=plan), batches, threads):
+            output.write(pieces)
+            kept.append(found)
+            if on_batch is not None:
+                on_batch(len(found.cluster))
+        if not kept:
+            raise InputError("the traces hold no generations, so there is no decision whose path could be followed")
+        output.describe(provenance())
+    return scales.join(kept)
+
+
+def _walked(traces: Traces, plan: _Plan) -> tuple[ScaleTally, pa.Table | None]:
+    costs = plan.costs
+    check_carried(traces, costs.k_max)
+    problem = make_problem(traces, costs.k_max, plan.unique_experts)
+    oracle = solve(problem, costs)
+    path = alpha_path(problem, costs, plan.s_max)
+    visit = visits(problem, oracle.draft_length)
+    found = scales.tally_scales(problem, costs, path, oracle, visit, traces.cluster_of)
+    return found, alpha_path_table(path, traces.generation, traces.offsets) if plan.rows else None
