@@ -1,6 +1,6 @@
 """Intervals by resampling clusters: generations, or the larger unit that repeats across them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -66,6 +66,14 @@ def bootstrap(
     """
     if len(totals) < 2:
         return [None] * statistic(totals.sum(axis=0)[None]).shape[1]
+    values = [statistic(sums) for sums in resamples(totals, draws=draws, seed=seed)]
+    tail = 100 * (1 - LEVEL) / 2
+    bounds = np.percentile(np.concatenate(values), [tail, 100 - tail], axis=0)
+    return [Interval(float(a), float(b)) if np.isfinite(a + b) else None for a, b in bounds.T]
+
+
+def resamples(totals: NDArray[np.float64], *, draws: int = DRAWS, seed: int = 0) -> Iterator[NDArray[np.float64]]:
+    """Totals of resampled clusters, (R, M) at a time, `draws` rows in all; for whoever needs more than percentiles."""
     rng = np.random.default_rng(seed)
     if len(totals) > MOST_UNITS:
         grouped = np.zeros((MOST_UNITS, totals.shape[1]))
@@ -73,10 +81,6 @@ def bootstrap(
         totals = grouped
     count = len(totals)
     at_once = max(1, min(draws, _CELLS // count))
-    values = []
     for start in range(0, draws, at_once):
         weights = rng.multinomial(count, np.full(count, 1 / count), size=min(at_once, draws - start))
-        values.append(statistic(weights.astype(np.float64) @ totals))
-    tail = 100 * (1 - LEVEL) / 2
-    bounds = np.percentile(np.concatenate(values), [tail, 100 - tail], axis=0)
-    return [Interval(float(a), float(b)) if np.isfinite(a + b) else None for a, b in bounds.T]
+        yield weights.astype(np.float64) @ totals

@@ -1,0 +1,1 @@
+"""Stability: which decisions and headline numbers hold when the cost coefficients move within their errors."""
