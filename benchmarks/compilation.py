@@ -44,6 +44,7 @@ def first_calls(kernels: str) -> dict[str, float]:
     import numpy as np  # noqa: PLC0415
 
     from oracle.analysis import Plan, analyse  # noqa: PLC0415
+    from oracle.changes import Lane  # noqa: PLC0415
     from oracle.problem import make_problem  # noqa: PLC0415
     from oracle.solver import solve_many  # noqa: PLC0415
 
@@ -52,7 +53,8 @@ def first_calls(kernels: str) -> dict[str, float]:
     imported = time.perf_counter()
     traces = traces_of(np.random.default_rng(1), 1)
     every = kernels == ALL
-    analyse(traces, Plan(costs(), decisions=True, score=every, ablate=every))
+    lanes = (Lane("experts=0", costs().without_experts()),)
+    analyse(traces, Plan(costs(), lanes, decisions=True, score=every, ablate=every))
     if every:
         solve_many(make_problem(traces, K), sweep_costs())
     return {"imports_s": imported - start, "first_calls_s": time.perf_counter() - imported}

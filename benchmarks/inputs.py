@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from oracle.columns import frozen
 from oracle.costs import LengthCosts
-from oracle.decisions import list_array
 from oracle.problem import Problem, make_problem
+from oracle.result_files import list_array
 from oracle.traces import Traces
 
 K = 10  # longest draft length of all benchmarks

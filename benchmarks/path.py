@@ -34,7 +34,7 @@ def write_trace(path: Path, positions: int) -> None:
 def solve_trace(trace: Path, decisions: Path, threads: int) -> int:
     """Read a trace, solve it, write the decisions; returns the number of positions."""
     from oracle.analysis import Plan, walk  # noqa: PLC0415
-    from oracle.decisions import result_writer  # noqa: PLC0415
+    from oracle.result_files import result_writer  # noqa: PLC0415
 
     positions = 0
     writer = None

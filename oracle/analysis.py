@@ -9,19 +9,17 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from oracle import ablation, scores
-from oracle.ablation import TERMS, Shifts, ShiftTally
+from oracle.ablation import ShiftTally, next_match_prob, shifts_table
+from oracle.changes import Lane
 from oracle.costs import LengthCosts
-from oracle.decisions import decisions_table, list_array
+from oracle.decisions import decisions_table
 from oracle.errors import InputError
 from oracle.pipeline import in_order
 from oracle.policies import reference_policies
 from oracle.problem import ExpertSource, Problem, make_problem, unique_experts_of
 from oracle.scores import PolicyTotals
-from oracle.solver import describe, solve, visits
+from oracle.solver import Solution, describe, solve, solve_many, visits
 from oracle.traces import Traces
-
-AS_IS = "experts=0"
-REFITTED = "experts=0, beta0 refitted"
 
 
 @dataclass(frozen=True)
@@ -32,26 +30,27 @@ class Plan:
     ----------
     costs
         The full cost by draft length.
-    refitted
-        alpha = 0 with beta0 refitted (`LengthCosts.flat_experts`); None if the model file does not tell the mean U.
+    lanes
+        Changed costs to solve for too.
     unique_experts
         `recorded`, `routing`, or None for what the trace holds.
     decisions, flat
         Whether the rows of the decisions file are wanted; flat: one row a position.
     score, ablate
-        Whether policies are scored, and the problem solved again without the expert cost.
-    shift_rows
-        Whether the rows of the shifts file are wanted too.
+        Whether policies are scored, and whether the decisions of each lane are compared with the oracle's.
+    shift_rows, every_length
+        Whether the rows of the shifts file are wanted too, and those with the price of every length.
     """
 
     costs: LengthCosts
-    refitted: LengthCosts | None = None
+    lanes: tuple[Lane, ...] = ()
     unique_experts: str | None = None
     decisions: bool = False
     flat: bool = False
     score: bool = False
     ablate: bool = False
     shift_rows: bool = False
+    every_length: bool = False
 
 
 @dataclass(frozen=True)
@@ -89,12 +88,13 @@ class BatchResult:
     scores: PolicyTotals | None = None
     shifts: dict[str, ShiftTally] | None = None
     shift_rows: pa.Table | None = None
+    every_length: pa.Table | None = None
 
 
 def analyse(traces: Traces, plan: Plan) -> BatchResult:
     """Solve one batch and answer what the plan asks about it."""
     costs = plan.costs
-    _check_carried(traces, costs.k_max)
+    check_carried(traces, costs.k_max)
     problem = make_problem(traces, costs.k_max, plan.unique_experts)
     oracle = solve(problem, costs)
     if plan.decisions:
@@ -102,24 +102,17 @@ def analyse(traces: Traces, plan: Plan) -> BatchResult:
         visit = said.visit_prob
         table = decisions_table(said, traces.generation, traces.offsets, flat=plan.flat)
     else:
-        visit = visits(problem, oracle.draft_length[:, None])[:, 0]
+        visit = visits(problem, oracle.draft_length)
         table = None
 
     totals = tallies = rows = None
     if plan.score or plan.ablate:
-        without = {AS_IS: costs.without_experts()} | ({REFITTED: plan.refitted} if plan.refitted else {})
-        blind = {name: solve(problem, each) for name, each in without.items()}
+        moved = dict(zip([lane.name for lane in plan.lanes], _solved(problem, plan.lanes), strict=True))
         if plan.score:
-            policies = reference_policies(problem, costs, oracle, blind[AS_IS], blind.get(REFITTED))
+            policies = reference_policies(problem, costs, oracle, moved)
             totals = scores.total(problem, costs, policies, traces.generation, traces.cluster_of)
         if plan.ablate:
-            match_at = next_match_prob(traces, oracle.draft_length, costs.k_max)
-            tallies = {}
-            for name, solution in blind.items():
-                found = ablation.shifts(problem, costs, without[name], oracle, solution, visit, match_at)
-                tallies[name] = ablation.tally(found, problem.offsets, traces.cluster_of, costs.k_max)
-                if plan.shift_rows and name == AS_IS:
-                    rows = shifts_table(found, traces)
+            tallies, rows = _compared(traces, problem, plan, oracle, moved, visit)
     width = costs.k_max + 1
     return BatchResult(
         generations=problem.generations,
@@ -135,7 +128,39 @@ def analyse(traces: Traces, plan: Plan) -> BatchResult:
         scores=totals,
         shifts=tallies,
         shift_rows=rows,
+        every_length=ablation.every_length(problem, costs, oracle, traces) if plan.every_length else None,
     )
+
+
+def _solved(problem: Problem, lanes: tuple[Lane, ...]) -> list[Solution]:
+    return solve_many(problem, [lane.costs for lane in lanes])
+
+
+def _compared(
+    traces: Traces,
+    problem: Problem,
+    plan: Plan,
+    oracle: Solution,
+    moved: dict[str, Solution],
+    visit: NDArray[np.float64],
+) -> tuple[dict[str, ShiftTally], pa.Table | None]:
+    """Count each lane's shifts; their rows where they are wanted."""
+    match_at = next_match_prob(traces, oracle.draft_length, plan.costs.k_max)
+    tallies, rows = {}, []
+    for lane in plan.lanes:
+        solution = moved[lane.name]
+        found = ablation.shifts(problem, plan.costs, lane.costs, oracle, solution, visit, match_at)
+        tallies[lane.name] = ablation.tally(
+            found,
+            problem.offsets,
+            traces.cluster_of,
+            plan.costs.k_max,
+            traces.category_of,
+            float(solution.marginal_ms.sum()),
+        )
+        if plan.shift_rows:
+            rows.append(shifts_table(found, lane.name, traces))
+    return tallies, pa.concat_tables(rows) if rows else None
 
 
 def walk(batches: Iterable[Traces], plan: Plan, threads: int) -> Iterator[BatchResult]:
@@ -143,42 +168,8 @@ def walk(batches: Iterable[Traces], plan: Plan, threads: int) -> Iterator[BatchR
     return in_order(partial(analyse, plan=plan), batches, threads)
 
 
-def next_match_prob(traces: Traces, draft_length: NDArray[np.int16], k_max: int) -> NDArray[np.float32]:
-    """Match probability of the token after k(t) draft tokens; NaN at the text's end and at k_max; (N,)."""
-    k = draft_length.astype(np.int64)
-    t = np.arange(traces.positions)
-    ends = np.repeat(traces.offsets[1:], np.diff(traces.offsets))
-    there = (k < k_max) & (t + k < ends)
-    result = np.full(traces.positions, np.nan, dtype=np.float32)
-    if traces.match_probs is not None:
-        result[there] = traces.match_probs[t[there], k[there]]
-    else:
-        assert traces.match_prob is not None
-        result[there] = traces.match_prob[t[there] + k[there]]
-    return result
-
-
-def shifts_table(found: Shifts, traces: Traces) -> pa.Table:
-    """The shifts file: one row a generation, list columns over its positions."""
-
-    def lists(values: NDArray[np.generic]) -> pa.Array:
-        missing = np.isnan(values) if values.dtype.kind == "f" else np.zeros(0, dtype=bool)
-        return list_array(pa.array(values, mask=missing if missing.any() else None), traces.offsets)
-
-    return pa.table(
-        {
-            "generation": pa.array(traces.generation, pa.string()),
-            "draft_length": lists(found.draft_length),
-            "draft_length_without_experts": lists(found.ablated_length),
-            "next_match_prob": lists(found.next_match_prob),
-            "next_q_without_experts_ms": lists(found.next_q_ms),
-            "visit_prob": lists(found.visit_prob),
-            **{f"q_difference_{term}": lists(found.terms_ms[:, i]) for i, term in enumerate(TERMS)},
-        }
-    )
-
-
-def _check_carried(traces: Traces, k_max: int) -> None:
+def check_carried(traces: Traces, k_max: int) -> None:
+    """Refuse a batch that carries no draft lengths as long as `k_max`."""
     carried = traces.max_draft_length
     if carried is not None and carried < k_max:
         raise InputError(

@@ -3,7 +3,6 @@
 An ablation is other arrays here, never another kernel.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -57,25 +56,15 @@ class LengthCosts:
 
     @property
     def shared_context(self) -> bool:
-        """Whether all allowed lengths share one context coefficient: then it moves no decision."""
+        """Whether all allowed lengths share one context coefficient: then the context term of every decision is 0.
+
+        It moves decisions all the same: each further round pays for the context again.
+        """
         return len(np.unique(self.context_ms[self.allowed])) <= 1
 
     def without_experts(self) -> "LengthCosts":
         """The same costs with alpha = 0 and everything else kept: the source's counterfactual."""
         return replace(self, alpha_ms=np.zeros_like(self.alpha_ms))
-
-    def flat_experts(self, mean_unique: NDArray[np.float64]) -> "LengthCosts":
-        """Take alpha out and refit beta0: each length keeps the mean price of its experts and loses their spread.
-
-        With c kept and a free beta0 for every m, least squares without U gives mean(T - c·L) = beta0 + alpha·mean(U).
-
-        Parameters
-        ----------
-        mean_unique : (K + 1,) float64
-            Mean U of the rounds the model was fitted on, by draft length; finite where the length is allowed.
-        """
-        mean = np.where(self.allowed, mean_unique, 0.0)
-        return replace(self, verify_ms=self.verify_ms + self.alpha_ms * mean, alpha_ms=np.zeros_like(self.alpha_ms))
 
 
 @dataclass(frozen=True)
@@ -161,14 +150,3 @@ def length_costs(model: LatencyModel, k_min: int, k_max: int) -> LengthCosts:
             draft[k] = model.draft_ms(k)
             reject[k] = model.reject_ms if k else 0.0
     return LengthCosts(verify, alpha, context, draft, reject, allowed)
-
-
-def fitted_mean_unique(model: LatencyModel, k_max: int, lengths: Sequence[int]) -> NDArray[np.float64] | None:
-    """Mean U of the rounds behind the model by draft length, NaN where unknown; None if the file does not tell."""
-    rows = (model.fit or {}).get("per_m")
-    mean = np.full(k_max + 1, np.nan)
-    for row in rows if isinstance(rows, list) else []:
-        if isinstance(row, dict) and isinstance(row.get("m"), int) and 1 <= row["m"] <= k_max + 1:
-            known = row.get("mean_unique_experts")
-            mean[row["m"] - 1] = known if isinstance(known, int | float) else np.nan
-    return mean if all(np.isfinite(mean[k]) for k in lengths) else None

@@ -1,13 +1,10 @@
 """The decisions file: what the oracle does at every position."""
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from oracle.result_files import list_array
 from oracle.solver import Decisions
 
 COLUMNS: tuple[tuple[str, pa.DataType, str], ...] = (
@@ -18,11 +15,6 @@ COLUMNS: tuple[tuple[str, pa.DataType, str], ...] = (
     ("visit_prob", pa.float64(), "probability that a round of the optimal policy starts here"),
     ("q_gap_ms", pa.float64(), "Q of the runner-up minus Q of k*, milliseconds; null where only one length is allowed"),
 )
-
-
-def list_array(values: pa.Array, offsets: NDArray[np.int64]) -> pa.Array:
-    """One list a generation over values that lie one after the other; nothing is copied."""
-    return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), values)
 
 
 def values_of(decisions: Decisions) -> dict[str, pa.Array]:
@@ -58,14 +50,3 @@ def decisions_table(
     names = pa.array(generation, pa.string()).take(pa.array(np.repeat(np.arange(len(generation)), lengths)))
     position = np.arange(offsets[-1]) - np.repeat(offsets[:-1], lengths)
     return pa.table({"generation": names, "position": pa.array(position, pa.int32()), **arrays})
-
-
-def metadata_of(provenance: Mapping[str, str]) -> dict[str, str]:
-    """Parquet metadata that says what results rest on: versions, options, coefficients, inputs' digests."""
-    return {f"draft_oracle.{key}": value for key, value in provenance.items()}
-
-
-def result_writer(path: Any, schema: pa.Schema) -> pq.ParquetWriter:
-    """A Parquet writer for results: lz4, no dictionaries for columns that do not repeat."""
-    dictionary = [name for name in ("generation", "cluster", "policy", "boundary") if name in schema.names]
-    return pq.ParquetWriter(path, schema, compression="lz4", use_dictionary=dictionary, write_statistics=False)

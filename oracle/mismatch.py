@@ -1,10 +1,12 @@
 """Where the traces and the latency model do not fit together, in words."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from oracle.analysis import BatchResult
-from oracle.costs import LengthCosts, fitted_mean_unique
+from oracle.changes.record import recorded
+from oracle.costs import LengthCosts
 from oracle.latency.model import LatencyModel
 
 FEW_CLUSTERS = 10
@@ -47,28 +49,19 @@ def notes_on(
             "the cost of context is extrapolated beyond"
         )
     yield from _on_first_experts(model, results)
-    sources = fit.get("alpha_source")
-    if 0 in costs.lengths and isinstance(sources, list) and sources and str(sources[0]).startswith("borrowed"):
-        yield (
-            f"alpha at m = 1 is {sources[0]}: only beta0 + alpha · U was measured there, so what taking the "
-            "experts out does at the boundary 0 → 1 rests on that loan"
-        )
-    ablated = any(result.shifts is not None for result in results)
-    if ablated and costs.alpha_ms.any() and fitted_mean_unique(model, costs.k_max, costs.lengths) is None:
-        yield "the model file does not tell the mean U of its rounds: no ablation with beta0 refitted"
     if 2 <= clusters < FEW_CLUSTERS:
         yield f"{clusters} clusters only: bootstrap intervals from so few are too narrow to be trusted"
 
 
 def _on_first_experts(model: LatencyModel, results: Sequence[BatchResult]) -> Iterator[str]:
     """Compare U at m = 1, which is top_k in every round of one target, with what the model was fitted on."""
-    fitted = fitted_mean_unique(model, 0, (0,))
+    fitted = float(recorded(model, "mean_unique_experts", 0)[0])
     positions = sum(result.positions for result in results)
-    if fitted is None or not positions:
+    if math.isnan(fitted) or not positions:
         return
     here = sum(result.first_unique_sum for result in results) / positions
-    if here > 0 and abs(here - fitted[0]) > _APART * fitted[0]:
+    if here > 0 and abs(here - fitted) > _APART * fitted:
         yield (
-            f"one position touches {here:.3g} experts a layer in the traces and {fitted[0]:.3g} in the rounds the "
+            f"one position touches {here:.3g} experts a layer in the traces and {fitted:.3g} in the rounds the "
             "model was fitted on: are they of one target?"
         )

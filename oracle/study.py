@@ -6,19 +6,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from oracle import ablation, scores
-from oracle.ablation import Prevalence
+from oracle.ablation import Prevalence, ShiftTally
 from oracle.analysis import BatchResult, Plan, walk
-from oracle.costs import LengthCosts, LengthRange, choose_range, fitted_mean_unique, length_costs
-from oracle.decisions import metadata_of, result_writer
+from oracle.changes import Change, lanes_of, parse_change
+from oracle.costs import LengthCosts, LengthRange, choose_range, length_costs
 from oracle.errors import InputError
 from oracle.latency.model import LatencyModel
 from oracle.mismatch import notes_on
-from oracle.outputs import atomic_output
+from oracle.result_files import ResultFile
 from oracle.scores import Score
 from oracle.traces import TraceFiles
 
@@ -34,9 +32,11 @@ class Question:
     unique_experts
         `recorded`, `routing`, or None for what the traces hold.
     score, ablate
-        Whether policies are scored, and whether the problem is solved again without the expert cost.
-    decisions, shifts
-        Files to write, or None.
+        Whether policies are scored, and whether decisions are compared with those under changed costs.
+    changes
+        Changes of the costs to solve again with, each as is and, where that exists, with beta0 refitted.
+    decisions, shifts, every_length
+        Files to write, or None: decisions; how each moves; what each length of each decision costs.
     flat
         Decisions with one row a position instead of one a generation.
     threads
@@ -48,32 +48,41 @@ class Question:
     unique_experts: str | None = None
     score: bool = False
     ablate: bool = False
+    changes: tuple[Change, ...] = (parse_change("experts=0"),)
     decisions: Path | None = None
     shifts: Path | None = None
+    every_length: Path | None = None
     flat: bool = False
     threads: int = 1
 
 
 @dataclass(frozen=True)
 class AblationResult:
-    """One cost term taken out: how often decisions change, to what, and what the difference is made of.
+    """One change of the costs: how often decisions move, to what, and what the difference is made of.
 
     Attributes
     ----------
     name
-        What was changed.
-    prevalence
-        Shares of decisions that change.
+        What was changed, and whether beta0 was refitted.
+    value_ms
+        Cost of the optimum under the changed costs, milliseconds.
+    prevalence, by_category
+        Shares of decisions that move, over all generations and by category.
     transitions : (2, K + 1, K + 1) float64
-        Decisions by k* and k0*, each position 1 and weighted by visit probability.
+        Decisions by k* and by the changed k', each position 1 and weighted by visit probability.
     terms_ms : (2, K + 1, 7) float64, milliseconds
-        Sum of Q(k0*) - Q(k*) under the full cost over the decisions that get longer, and shorter, by k* and term.
+        Sum of Q(k') - Q(k*) under the full cost over the decisions that get longer, and shorter, by k* and term.
+    continuation_change_ms : (2, K + 1) float64, milliseconds
+        How much the continuation's term is another one under the changed costs, summed likewise.
     """
 
     name: str
+    value_ms: float
     prevalence: list[Prevalence]
+    by_category: Mapping[str, list[Prevalence]]
     transitions: NDArray[np.float64]
     terms_ms: NDArray[np.float64]
+    continuation_change_ms: NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -98,8 +107,8 @@ class Study:
         Mean U by draft length both ways, where the traces hold both.
     scores, ablations
         Empty if not asked for.
-    notes
-        What a reader must know.
+    notes, change_notes
+        What a reader must know, of all and of the changes.
     """
 
     source: str
@@ -117,6 +126,7 @@ class Study:
     ablations: list[AblationResult]
     clusters: int
     notes: tuple[str, ...]
+    change_notes: tuple[str, ...] = ()
 
 
 def study(
@@ -151,31 +161,37 @@ def study(
     source = str(files.paths[0])
     lengths = choose_range(model, carried_length(files), k_min=question.k_min, k_max=question.k_max, source=source)
     costs = length_costs(model, lengths.k_min, lengths.k_max)
-    mean_unique = fitted_mean_unique(model, lengths.k_max, costs.lengths)
+    asked = question.score or question.ablate
+    lanes = lanes_of(question.changes, costs, model) if asked else ()
     plan = Plan(
         costs=costs,
-        refitted=None if mean_unique is None else costs.flat_experts(mean_unique),
+        lanes=lanes,
         unique_experts=question.unique_experts,
         decisions=question.decisions is not None,
         flat=question.flat,
         score=question.score,
         ablate=question.ablate,
         shift_rows=question.shifts is not None,
+        every_length=question.every_length is not None,
     )
     kept: list[BatchResult] = []
     with ExitStack() as stack:
         writers = {
-            "decisions": _Output(stack, question.decisions),
-            "shift_rows": _Output(stack, question.shifts),
+            "decisions": ResultFile(stack, question.decisions),
+            "shift_rows": ResultFile(stack, question.shifts),
+            "every_length": ResultFile(stack, question.every_length),
         }
         for result in walk(files, plan, question.threads):
             for part, output in writers.items():
                 output.write(getattr(result, part))
             # what went into a file is dropped, so that memory does not grow with the positions
-            kept.append(replace(result, decisions=None, shift_rows=None))
+            kept.append(replace(result, decisions=None, shift_rows=None, every_length=None))
             if on_batch is not None:
                 on_batch(result.generations)
         found = _gather(kept, source=source, model=model, lengths=lengths, costs=costs)
+        if question.ablate:
+            notes = [note for change in question.changes for note in change.notes(costs, model)]
+            found = replace(found, change_notes=tuple(dict.fromkeys(notes)))
         origin = provenance()
         for output in writers.values():
             output.describe(origin)
@@ -188,28 +204,6 @@ def carried_length(files: TraceFiles) -> int | None:
         if batch.positions:
             return batch.max_draft_length
     return None
-
-
-class _Output:
-    """A Parquet file that is opened with the first rows, since only they tell the schema."""
-
-    def __init__(self, stack: ExitStack, path: Path | None) -> None:
-        self._stack, self._path = stack, path
-        self._writer: pq.ParquetWriter | None = None
-
-    def write(self, rows: pa.Table | None) -> None:
-        """Write the rows of a batch."""
-        if self._path is None or rows is None:
-            return
-        if self._writer is None:
-            partial = self._stack.enter_context(atomic_output(self._path))
-            self._writer = self._stack.enter_context(result_writer(partial, rows.schema))
-        self._writer.write_table(rows)
-
-    def describe(self, provenance: Mapping[str, str]) -> None:
-        """Keep in the file what it rests on."""
-        if self._writer is not None:
-            self._writer.add_key_value_metadata(metadata_of(provenance))
 
 
 def _gather(
@@ -233,7 +227,7 @@ def _gather(
     for name in tallies[0] if tallies else ():
         joined = ablation.join([tally[name] for tally in tallies])
         clusters = set(joined.cluster)
-        ablations.append(AblationResult(name, ablation.prevalence(joined), joined.transitions, joined.terms_ms))
+        ablations.append(_result(name, joined))
     return Study(
         source=source,
         model=model,
@@ -250,4 +244,16 @@ def _gather(
         ablations=ablations,
         clusters=len(clusters),
         notes=(*lengths.notes, *notes_on(model, costs, results, experts_from=sources[0], clusters=len(clusters))),
+    )
+
+
+def _result(name: str, found: ShiftTally) -> AblationResult:
+    return AblationResult(
+        name=name,
+        value_ms=found.value_ms,
+        prevalence=ablation.prevalence(found),
+        by_category={category: ablation.prevalence(found, category) for category in ablation.categories_of(found)},
+        transitions=found.transitions,
+        terms_ms=found.terms_ms,
+        continuation_change_ms=found.continuation_change_ms,
     )

@@ -9,11 +9,13 @@ import strategies
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from laid_out import costs_of, make, parts
+from traces_factory import DENSE, trace_table
 
 from oracle import ablation
 from oracle.costs import LengthCosts
 from oracle.problem import Problem
 from oracle.solver import Solution, solve, visits
+from oracle.traces import Traces
 
 EPS = np.finfo(float).eps
 
@@ -74,7 +76,7 @@ def test_terms_are_those_of_the_naive_twin() -> None:
                 assert ours["continuation_ms"] == expected["continuation"]
 
 
-def test_one_context_coefficient_moves_nothing() -> None:
+def test_one_context_coefficient_has_no_term() -> None:
     problem = strategies.random_problem(2, "general", lengths=(30,), K=4, missing=False)
     arrays, costs = make(problem), costs_of(problem)
     shared = LengthCosts(
@@ -90,7 +92,7 @@ def shifted(problem: strategies.Problem) -> tuple[Problem, ablation.Shifts]:
     arrays, costs = make(problem), costs_of(problem)
     without = costs.without_experts()
     oracle, blind = solve(arrays, costs), solve(arrays, without)
-    visit = visits(arrays, oracle.draft_length[:, None])[:, 0]
+    visit = visits(arrays, oracle.draft_length)
     nothing = np.full(arrays.positions, np.nan, dtype=np.float32)
     return arrays, ablation.shifts(arrays, costs, without, oracle, blind, visit, nothing)
 
@@ -101,7 +103,7 @@ def test_shifts_equal_naive_twin(kind: strategies.Kind) -> None:
         problem = strategies.random_problem(seed, kind)
         _, found = shifted(problem)
         twins = [naive.ablate(problem.generation(g), problem.costs) for g in range(problem.generations)]
-        assert (found.ablated_length - found.draft_length).tolist() == [s for twin in twins for s in twin.shift]
+        assert (found.changed_length - found.draft_length).tolist() == [s for twin in twins for s in twin.shift]
         expected = [np.nan if q is None else q for twin in twins for q in twin.next_q_ms]
         np.testing.assert_array_equal(found.next_q_ms, expected)
 
@@ -114,7 +116,7 @@ def test_prevalence_counts_what_the_shifts_say() -> None:
     names = ("a", "b", "a", "c")
     counted = ablation.tally(found, arrays.offsets, names, problem.K)
     rows = {row.boundary: row for row in ablation.prevalence(counted)}
-    k, k0, v = found.draft_length.astype(int), found.ablated_length.astype(int), found.visit_prob
+    k, k0, v = found.draft_length.astype(int), found.changed_length.astype(int), found.visit_prob
     assert (k0 != k).any(), "the problem must have shifts for this test to say anything"
     assert rows["any"].decisions == (k0 != k).sum()
     assert rows["any"].share == pytest.approx((k0 != k).mean())
@@ -128,6 +130,63 @@ def test_prevalence_counts_what_the_shifts_say() -> None:
     for i, j in np.ndindex(6, 6):
         assert counted.transitions[0, i, j] == ((k == i) & (k0 == j)).sum()
         assert counted.transitions[1, i, j] == pytest.approx(v[(k == i) & (k0 == j)].sum())
+
+
+def test_shares_of_a_category_are_those_of_its_generations_alone() -> None:
+    problem = strategies.random_problem(
+        18, "general", lengths=(40, 0, 25, 33), K=5, k_min=0, missing=False, unique="routing", alpha_zero=False
+    )
+    arrays, found = shifted(problem)
+    counted = ablation.tally(found, arrays.offsets, ("a", "b", "a", "c"), 5, ("code", "prose", "prose", ""))
+    assert ablation.categories_of(counted) == ("code", "prose")
+    last = slice(int(arrays.offsets[2]), int(arrays.offsets[3]))
+    k, changed, v = (a[last].astype(float) for a in (found.draft_length, found.changed_length, found.visit_prob))
+    rows = {row.boundary: row for row in ablation.prevalence(counted, "prose")}
+    assert rows["any"].share == pytest.approx((k != changed).mean())
+    assert rows["shift"].visit_share == pytest.approx((v * (changed - k)).sum() / v.sum())
+    assert (rows["shift"].decisions, rows["shift"].clusters) == (25, 2)
+    assert ablation.prevalence(counted, "nowhere") == []
+    both = ablation.join([counted, counted])
+    assert [row.share for row in ablation.prevalence(both)] == [row.share for row in ablation.prevalence(counted)]
+
+
+def test_the_change_of_a_difference_is_its_own_cost_and_the_continuation() -> None:
+    """Q'(k') - Q'(k*) = Q(k') - Q(k*) - alpha terms + the continuation's own change, from the naive twin's values."""
+    for seed in range(60):
+        problem = strategies.random_problem(seed, "dyadic")
+        arrays, found = shifted(problem)
+        costs = costs_of(problem)
+        t = 0
+        for g in range(problem.generations):
+            generation = problem.generation(g)
+            full = naive.solve(generation, problem.costs)
+            blind = naive.solve(generation, naive.without_experts(problem.costs))
+            for i in range(len(full.draft_length)):
+                k, k0 = int(found.draft_length[t]), int(found.changed_length[t])
+                changed = blind.q[i][k0] - blind.q[i][k]
+                assert found.changed_q_ms[t] == changed
+                U = arrays.unique_experts[t]
+                saved = costs.alpha_ms[k0] * U[k0] - costs.alpha_ms[k] * U[k]
+                assert found.continuation_change_ms[t] == changed - (full.q[i][k0] - full.q[i][k]) + saved
+                reach = 1.0 if k == 0 else arrays.survival[t, k - 1]
+                assert found.survival[t] == reach
+                t += 1
+
+
+def test_every_length_of_every_decision_is_priced() -> None:
+    problem = strategies.random_problem(5, "general", lengths=(7, 0, 4), K=3)
+    arrays, costs = make(problem), costs_of(problem)
+    solution = solve(arrays, costs)
+    traces = Traces.from_arrow(trace_table(problem.lengths, drop=DENSE), "made.parquet")
+    rows = ablation.every_length(arrays, costs, solution, traces).to_pylist()
+    assert len(rows) == 11 * len(costs.lengths)
+    q = ablation.q_values(arrays, costs, solution)
+    for row in rows:
+        t = int(arrays.offsets[traces.generation.index(row["generation"])]) + row["position"]
+        best = int(solution.draft_length[t])
+        assert row["optimal"] == (row["draft_length"] == best)
+        assert row["q_difference_ms"] == pytest.approx(q[t, row["draft_length"]] - q[t, best], abs=1e-12)
+        assert sum(row[f"q_difference_{term}"] for term in ablation.TERMS) == pytest.approx(row["q_difference_ms"])
 
 
 def test_prevalence_of_nothing_is_nothing() -> None:

@@ -160,10 +160,13 @@ def test_run_on_recorded_traces_writes_everything(tmp_path: Path) -> None:
         "overview",
         "draft_lengths",
         "scores",
-        "shifts_without_experts",
-        "shifts_without_experts_refitted",
+        "changes",
+        "boundaries",
+        "shifts_by_category",
         "transitions",
         "decomposition",
+        "transitions_2",
+        "decomposition_2",
         "unique_experts",
     ]
     scores = pq.read_table(out / "scores.parquet").to_pylist()
@@ -185,7 +188,8 @@ def test_outputs_never_replace_inputs(tmp_path: Path) -> None:
     assert "would replace the input" in refused("run", data, "-o", data, "--overwrite")
     assert "would replace the input" in refused("run", data, "-o", tmp_path, "--overwrite")
     traces = data / "traces.parquet"
-    for command in ("solve", "score", "ablate"):
+    assert "would replace the input" in refused("ablate", traces, "-m", model, "-o", tmp_path, "--overwrite")
+    for command in ("solve", "score"):
         assert "would replace the input" in refused(command, traces, "-m", model, "-o", traces)
         assert "would replace the input" in refused(command, traces, "-m", model, "-o", model)
         assert "give a file name" in refused(command, traces, "-m", model, "-o", "-")
@@ -218,7 +222,7 @@ def test_a_stopped_run_leaves_nothing_behind(tmp_path: Path, number: signal.Sign
         pq.write_table(table.set_column(0, "generation", names), copy)
         copies.append(str(copy))
     before = sorted(tmp_path.iterdir())
-    words = [sys.executable, "-m", "oracle", "ablate", *copies, "-m", str(PUBLISHED), "-o", str(tmp_path / "s.parquet")]
+    words = [sys.executable, "-m", "oracle", "ablate", *copies, "-m", str(PUBLISHED), "-o", str(tmp_path / "out")]
     running = subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 60
     while sorted(tmp_path.iterdir()) == before and running.poll() is None and time.monotonic() < deadline:
@@ -355,6 +359,7 @@ def test_help_lists_commands_in_the_order_of_the_work() -> None:
         "solve",
         "score",
         "ablate",
+        "explain",
         "policies",
         "recommend",
         "run",

@@ -10,7 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from oracle.costs import choose_range, fitted_mean_unique, length_costs
+from oracle.changes import parse_change
+from oracle.costs import choose_range, length_costs
 from oracle.errors import InputError
 from oracle.latency.model import LatencyModel
 from oracle.problem import make_problem
@@ -20,6 +21,7 @@ from oracle.traces import TraceFiles, load_traces
 
 CASES = Path(__file__).parent.parent / "cases"
 HAND = sorted(path.name for path in CASES.glob("hand-*"))
+AS_IS = "experts=0"
 TINY = CASES / "tiny-moe"
 
 
@@ -44,11 +46,9 @@ def answer(name: str, source: str, folder: Path) -> tuple[Study, dict[str, dict[
         shifts=folder / "shifts.parquet",
     )
     found = study(TraceFiles(CASES / name / "trace.parquet"), model, question)
-    rows = [
-        {row["generation"]: row for row in pq.read_table(folder / file).to_pylist()}
-        for file in ("decisions.parquet", "shifts.parquet")
-    ]
-    return found, rows[0], rows[1]
+    decisions = {row["generation"]: row for row in pq.read_table(folder / "decisions.parquet").to_pylist()}
+    moved = [row for row in pq.read_table(folder / "shifts.parquet").to_pylist() if row["change"] == AS_IS]
+    return found, decisions, {row["generation"]: row for row in moved}
 
 
 @pytest.mark.parametrize(("name", "lengths", "solution"), solutions())
@@ -63,8 +63,8 @@ def test_answers_derived_on_paper(name: str, lengths: list[int], solution: dict[
     assert row["expected_advance"] == solution["expected_advance"]
     assert row["visit_prob"] == solution["visit_prob"]
     without = solution["alpha_zero"]
-    assert shift["draft_length_without_experts"] == without["draft_length"]
-    assert shift["next_q_without_experts_ms"] == without["next_q_ms"]
+    assert shift["changed_draft_length"] == without["draft_length"]
+    assert shift["next_q_changed_ms"] == without["next_q_ms"]
 
 
 @pytest.mark.parametrize("name", HAND)
@@ -81,7 +81,7 @@ def test_totals_derived_on_paper(name: str) -> None:
         costs = length_costs(model, span.k_min, span.k_max)
         problem = make_problem(traces, span.k_max, solution["unique_experts_from"])
         blind = solve(problem, costs.without_experts())
-        policies = reference_policies(problem, costs, solve(problem, costs), blind)
+        policies = reference_policies(problem, costs, solve(problem, costs), {AS_IS: blind})
         totals = scores.total(problem, costs, policies, traces.generation, traces.generation)
         g = traces.generation.index(solution["generation"])
         at = {policy: totals.total_ms[g, p] for p, policy in enumerate(totals.policies)}
@@ -165,7 +165,7 @@ def test_recorded_traces_equal_naive_twin(tiny: tuple[Study, Path]) -> None:
         shift = next(
             r for r in pq.read_table(folder / "shifts.parquet").to_pylist() if r["generation"] == row["generation"]
         )
-        for t, k0 in enumerate(shift["draft_length_without_experts"]):
+        for t, k0 in enumerate(shift["changed_draft_length"]):
             assert blind.q[t][k0] - blind.value[t] <= 1e-9
 
 
@@ -273,12 +273,10 @@ def test_refitted_beta0_keeps_the_mean_price_of_experts() -> None:
         fit={"per_m": [{"m": 1, "mean_unique_experts": float(U.mean())}]},
     )
     costs = length_costs(model, 0, 0)
-    mean = fitted_mean_unique(model, 0, costs.lengths)
-    assert mean is not None
-    refitted = costs.flat_experts(mean)
+    refitted = parse_change("experts=0").refitted(costs, model)
+    assert refitted is not None
     assert refitted.alpha_ms.tolist() == [0.0]
     assert refitted.verify_ms[0] == pytest.approx((T - c * L).mean(), rel=1e-12)
-    assert fitted_mean_unique(LatencyModel.load(CASES / "published-a100" / "model.json"), 10, (1,)) is None
 
 
 def test_a_trace_without_experts_under_a_model_that_prices_them_is_noted(tmp_path: Path) -> None:
@@ -308,13 +306,16 @@ def test_what_the_model_was_not_fitted_for_is_noted() -> None:
             "alpha_source": ["borrowed from m = 2", "own"],
         },
     )
-    notes = study(TraceFiles(TINY / "traces.parquet"), model, Question(score=True, ablate=True)).notes
-    assert [note.split(":")[0][:60] for note in notes] == [
+    found = study(TraceFiles(TINY / "traces.parquet"), model, Question(score=True, ablate=True))
+    assert [note.split(":")[0][:60] for note in (*found.notes, *found.change_notes)] == [
         "the traces reach a context of 475 tokens, the model was fitt",
         "one position touches 4 experts a layer in the traces and 8 i",
         "alpha at m = 1 is borrowed from m = 2",
-        "the model file does not tell the mean U of its rounds",
+        "experts=0",
     ]
+    assert found.change_notes[1].endswith(
+        "the model file does not tell the mean U of its rounds, so beta0 is not refitted"
+    )
     few = study(TraceFiles(CASES / "hand-end-of-text" / "trace.parquet"), published, Question(score=True, k_max=2))
     assert few.clusters < 10
     assert any("clusters only" in note for note in few.notes) == (few.clusters >= 2)

@@ -17,13 +17,15 @@ import click
 # Matrices here are tiny and the threads are ours: BLAS threads would only wait for one another.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
+from oracle.cli.ablate import ablate
 from oracle.cli.bench import bench
+from oracle.cli.explain import explain
 from oracle.cli.fit import fit
 from oracle.cli.plan_sweep import plan_sweep
 from oracle.cli.policies import policies
 from oracle.cli.recommend import recommend
 from oracle.cli.run import run
-from oracle.cli.traces import ablate, score, solve
+from oracle.cli.traces import score, solve
 from oracle.cli.validate import validate
 from oracle.errors import MOST_FAULTS_SHOWN, InputError, InputWarning
 
@@ -59,7 +61,7 @@ def group() -> None:
     """
 
 
-for _command in (validate, plan_sweep, fit, solve, score, ablate, policies, recommend, run, bench):
+for _command in (validate, plan_sweep, fit, solve, score, ablate, explain, policies, recommend, run, bench):
     group.add_command(_command)
 
 

@@ -7,7 +7,7 @@ import click
 
 from oracle.cli.options import READING, SHOWING, THREADS
 from oracle.cli.output import emit, read_model
-from oracle.cli.traces import studied
+from oracle.cli.traces import studied, trace_files
 
 if TYPE_CHECKING:
     from oracle.tables import Table
@@ -85,7 +85,7 @@ def _everything(
     match_is = options.pop("match_is")
     files = {"decisions": out / "decisions.parquet", "shifts": out / "shifts.parquet"} if out else {}
     question = {**options, "score": True, "ablate": True, **files}
-    study, origin = studied("run", kinds["traces"], latency, match_is, question, inputs)
+    study, origin = studied("run", trace_files(kinds["traces"], match_is), latency, question, inputs)
     if out is not None:
         write_scores(out / "scores.parquet", study.scores, as_metadata(origin, latency))
     return tables + study_tables(study), origin

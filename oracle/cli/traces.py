@@ -1,4 +1,4 @@
-"""``draft-oracle solve``, ``score`` and ``ablate``: commands that take traces and a latency model."""
+"""``draft-oracle solve`` and ``score``, and what commands on traces and a latency model share."""
 
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -15,18 +15,27 @@ if TYPE_CHECKING:
 
     from oracle.latency.model import LatencyModel
     from oracle.study import Study
+    from oracle.traces import TraceFiles
 
 # Columns a solve needs; texts, ids and further columns stay on disk.
-NEEDED = ("match_prob", "match_probs", "experts", "new_experts", "unique_experts", "cluster")
+NEEDED = ("match_prob", "match_probs", "experts", "new_experts", "unique_experts", "cluster", "category")
+
+
+def trace_files(traces: "Sequence[str | Path]", match_is: str | None) -> "TraceFiles":
+    """Find the trace files among paths, folders and globs; columns that a solve does not need stay on disk."""
+    from oracle.kinds import files_of_kind  # noqa: PLC0415
+    from oracle.traces import TraceFiles  # noqa: PLC0415
+
+    return TraceFiles(files_of_kind(list(traces), "traces"), columns=NEEDED, match_is=match_is)
 
 
 def studied(
     command: str,
-    traces: "Sequence[str | Path]",
+    files: "TraceFiles",
     model: "LatencyModel",
-    match_is: str | None,
     question: "Mapping[str, Any]",
     inputs: "Sequence[Path]",
+    options: "Mapping[str, Any] | None" = None,
 ) -> "tuple[Study, dict[str, Any]]":
     """Run a study for a command, with progress; give it with its provenance.
 
@@ -36,17 +45,17 @@ def studied(
         Fields of `Question`.
     inputs
         Files read besides the traces.
+    options
+        What provenance says besides the range of lengths and what is read.
     """
-    from oracle.kinds import files_of_kind  # noqa: PLC0415
     from oracle.outputs import refuse_output_over_input  # noqa: PLC0415
     from oracle.provenance import as_metadata, provenance  # noqa: PLC0415
     from oracle.study import Question, study  # noqa: PLC0415
-    from oracle.traces import TraceFiles  # noqa: PLC0415
 
-    files = TraceFiles(files_of_kind(list(traces), "traces"), columns=NEEDED, match_is=match_is)
     for output in (question.get("decisions"), question.get("shifts")):
         refuse_output_over_input(output, [*files.paths, *inputs])
-    said = {key: question.get(key) for key in ("k_min", "k_max", "unique_experts")} | {"match_is": match_is}
+    said = {key: question.get(key) for key in ("k_min", "k_max", "unique_experts")} | {"match_is": files.match_is}
+    said |= options or {}
     with ThreadPoolExecutor(max_workers=1) as pool, progress(command, files.generations) as advance:
         digested = pool.submit(provenance, command, said, [*files.paths, *inputs])
         found = study(
@@ -67,7 +76,8 @@ def _opened(stack: ExitStack, output: Path | None, inputs: "Sequence[str | Path]
     return None if output is None else stack.enter_context(atomic_output(output))
 
 
-def _model_inputs(model: str) -> "list[Path]":
+def model_inputs(model: str) -> "list[Path]":
+    """Name the model file that can be digested: none for stdin."""
     return [] if model == "-" else [Path(model)]
 
 
@@ -98,11 +108,10 @@ def solve(
 
     result, origin = studied(
         "solve",
-        traces,
+        trace_files(traces, match_is),
         read_model(model, batch_size),
-        match_is,
         {**reading, "decisions": output, "flat": flat},
-        _model_inputs(model),
+        model_inputs(model),
     )
     emit(study_tables(result), as_json=as_json, as_markdown=as_markdown, extra={"provenance": origin})
 
@@ -132,38 +141,9 @@ def score(
     from oracle.summaries.study import study_tables, write_scores  # noqa: PLC0415
 
     with ExitStack() as stack:
-        partial = _opened(stack, output, [*traces, *_model_inputs(model)])
-        result, origin = studied(
-            "score", traces, read_model(model, batch_size), match_is, {**reading, "score": True}, _model_inputs(model)
-        )
+        partial = _opened(stack, output, [*traces, *model_inputs(model)])
+        latency, files = read_model(model, batch_size), trace_files(traces, match_is)
+        result, origin = studied("score", files, latency, {**reading, "score": True}, model_inputs(model))
         if partial is not None:
             write_scores(partial, result.scores, as_metadata(origin, result.model))
-    emit(study_tables(result), as_json=as_json, as_markdown=as_markdown, extra={"provenance": origin})
-
-
-@click.command()
-@TRACES
-@MODEL
-@output_file("Write the shifts here (Parquet, one row a generation).")
-@READING
-@THREADS
-@SHOWING
-def ablate(
-    traces: tuple[str, ...],
-    model: str,
-    output: Path | None,
-    match_is: str | None,
-    batch_size: int | None,
-    as_json: bool,
-    as_markdown: bool,
-    **reading: Any,
-) -> None:
-    """Take the expert cost out (alpha = 0), solve again, and say what changes and what that costs.
-
-    TRACES are Parquet files, folders or globs.
-    """
-    from oracle.summaries.study import study_tables  # noqa: PLC0415
-
-    options = {**reading, "score": True, "ablate": True, "shifts": output}
-    result, origin = studied("ablate", traces, read_model(model, batch_size), match_is, options, _model_inputs(model))
     emit(study_tables(result), as_json=as_json, as_markdown=as_markdown, extra={"provenance": origin})

@@ -1,61 +1,141 @@
-"""What is shown of an ablation: how many decisions change, what that is made of, what blindness costs."""
+"""What is shown of an ablation: how many decisions move, what that is made of, what choosing so costs."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from oracle.ablation import TERMS, Prevalence
-from oracle.analysis import AS_IS, REFITTED
+from oracle.mismatch import FEW_CLUSTERS
+from oracle.policies.sets import blind
+from oracle.scores import Score
 from oracle.study import AblationResult, Study
-from oracle.tables import Row, Table, interval_cells, number, resampled, show, with_interval, words
+from oracle.tables import Row, Table, interval_cells, number, resampled, with_interval, words
 
-_POLICY = {AS_IS: "blind", REFITTED: "blind:refitted"}
-_HOW = {AS_IS: "as is: alpha = 0, all else kept", REFITTED: "beta0 refitted: every window costs its length's mean"}
-_NAME = {AS_IS: "shifts_without_experts", REFITTED: "shifts_without_experts_refitted"}
+_WHOLE = ("any", "longer", "shorter", "shift")
+_HEADS = ("beta0", "more\nexperts", "dearer\nexperts", "context", "draft", "rejection", "continuation")
 
 
 def ablation_tables(study: Study) -> list[Table]:
-    """Shifts under each change of the costs, and the terms behind the first."""
-    tables = [_prevalence(study, result) for result in study.ablations]
-    for result in study.ablations[:1]:
-        tables += [_transitions(study, result), _decomposition(study, result)]
+    """What each change of the costs moves and at what price, and the terms behind it."""
+    if not study.ablations:
+        return []
+    tables = [_changes(study), _boundaries(study)]
+    if any(result.by_category for result in study.ablations):
+        tables.append(_categories(study))
+    for number_, result in enumerate(study.ablations, 1):
+        mark = "" if number_ == 1 else f"_{number_}"
+        tables += [_transitions(study, result, mark), _decomposition(study, result, mark)]
     return tables
 
 
-def prevalence_rows(found: Sequence[Prevalence]) -> list[dict[str, Any]]:
-    """Shares of decisions that change, as rows at full precision."""
-    return [
+def _changes(study: Study) -> Table:
+    prices = {score.policy: score for score in study.scores}
+    rows = [
         {
+            "change": result.name,
+            **_whole(result.prevalence),
+            **_price(prices.get(blind(result.name))),
+            "changed_ms_per_token": result.value_ms / study.positions if study.positions else None,
+        }
+        for result in study.ablations
+    ]
+    columns = (
+        words("change", "change"),
+        with_interval("% of positions\nmoved", "moved", ".2f", 100),
+        with_interval("% of rounds\nmoved", "visit_moved", ".2f", 100),
+        number("% longer", "longer", ".2f", 100),
+        number("% shorter", "shorter", ".2f", 100),
+        with_interval("mean shift,\ntokens", "shift", "+.3f"),
+        with_interval("choosing so costs\nms/token more", "price_ms_per_token", ".4f"),
+        number("%", "price_share", ".2f", 100),
+    )
+    notes = [
+        f"the problem is solved again under the changed costs; {resampled(study.clusters)}",
+        "choosing so: draft lengths of the changed optimum, paid for at full cost, against the oracle",
+        *study.change_notes,
+    ]
+    return Table("changes", f"What changed costs move, {study.positions:,} decisions", columns, rows, notes)
+
+
+def _whole(found: Sequence[Prevalence]) -> dict[str, Any]:
+    """Shares over all k*, position-weighted and visit-weighted."""
+    by = {p.boundary: p for p in found}
+    cells: dict[str, Any] = {}
+    for key in _WHOLE:
+        p = by.get(key)
+        name = "moved" if key == "any" else key
+        cells |= interval_cells(name, None if p is None else p.share, None if p is None else p.interval)
+        cells |= interval_cells(
+            f"visit_{name}", None if p is None else p.visit_share, None if p is None else p.visit_interval
+        )
+    return cells
+
+
+def _price(score: Score | None) -> dict[str, Any]:
+    if score is None:
+        return {**interval_cells("price_ms_per_token", None, None), "price_share": None}
+    regret = score.regret_ms_per_token
+    return {
+        **interval_cells("price_ms_per_token", regret, score.regret_interval),
+        "price_share": regret / (score.ms_per_token - regret),
+    }
+
+
+def _boundaries(study: Study) -> Table:
+    rows: list[Row] = [
+        {
+            "change": result.name,
             "boundary": p.boundary,
             "decisions": p.decisions,
             **interval_cells("share", p.share, p.interval),
             **interval_cells("visit_share", p.visit_share, p.visit_interval),
         }
-        for p in found
+        for result in study.ablations
+        for p in result.prevalence
+        if p.boundary not in _WHOLE and p.decisions > 0
     ]
-
-
-def _prevalence(study: Study, result: AblationResult) -> Table:
     columns = (
+        words("change", "change"),
         words("k* →", "boundary"),
         number("decisions", "decisions"),
         with_interval("% of positions", "share", ".2f", 100),
         with_interval("% of rounds", "visit_share", ".2f", 100),
     )
-    rows: list[Row] = [row for row in prevalence_rows(result.prevalence) if row["decisions"] > 0]
-    notes = [resampled(study.clusters), *_price_of_blindness(study, result.name)]
+    notes = ["4 → longer: k* = 4, and more under the changed costs: the boundary 4 | 5 moves"]
     if not rows:
-        notes.insert(0, "no decision changes")
-    return Table(
-        _NAME[result.name],
-        f"Decisions that change when the expert cost is taken out ({_HOW[result.name]}) and the problem solved again",
-        columns,
-        rows,
-        notes,
+        notes.insert(0, "no decision moves")
+    return Table("boundaries", "Which boundaries move", columns, rows, notes)
+
+
+def _categories(study: Study) -> Table:
+    rows = [
+        {
+            "change": result.name,
+            "category": category,
+            "clusters": found[0].clusters if found else 0,
+            "decisions": next((p.decisions for p in found if p.boundary == "shift"), 0),
+            **_whole(found),
+        }
+        for result in study.ablations
+        for category, found in result.by_category.items()
+    ]
+    columns = (
+        words("change", "change"),
+        words("category", "category"),
+        number("clusters", "clusters"),
+        number("decisions", "decisions"),
+        with_interval("% of positions\nmoved", "moved", ".2f", 100),
+        with_interval("% of rounds\nmoved", "visit_moved", ".2f", 100),
+        with_interval("mean shift,\ntokens", "shift", "+.3f"),
     )
+    few = sorted({str(row["category"]) for row in rows if row["clusters"] < FEW_CLUSTERS})
+    notes = [f"fewer than {FEW_CLUSTERS} clusters, intervals too narrow: {', '.join(few)}"] if few else []
+    notes.append("intervals of two categories are not paired: that they overlap or not is no test of a difference")
+    return Table("shifts_by_category", "Decisions that move, by category", columns, rows, notes)
 
 
-def _transitions(study: Study, result: AblationResult) -> Table:
+def _transitions(study: Study, result: AblationResult, mark: str) -> Table:
     lengths = study.costs.lengths
+    total, same = float(result.transitions[0].sum()), float(result.transitions[0].trace())
     rows = [
         {
             "draft_length": k,
@@ -65,25 +145,34 @@ def _transitions(study: Study, result: AblationResult) -> Table:
         for k in lengths
     ]
     columns = (number("k*", "draft_length"), *(number(f"→ {other}", f"to_{other}") for other in lengths))
-    return Table("transitions", "Decisions by k* (rows) and by k0* without the expert cost (columns)", columns, rows)
+    notes = [f"{same:,.0f} of {total:,.0f} decisions agree"] if total else []
+    title = f"Decisions by k* (rows) and by k' under {result.name} (columns)"
+    return Table(f"transitions{mark}", title, columns, rows, notes)
 
 
-def _price_of_blindness(study: Study, name: str) -> list[str]:
-    for s in study.scores:
-        if s.policy == _POLICY[name]:
-            around = ""
-            if s.regret_interval is not None:
-                around = f" [{show(s.regret_interval.low, '.4f')}; {show(s.regret_interval.high, '.4f')}]"
-            percent = s.regret_ms_per_token / (s.ms_per_token - s.regret_ms_per_token)
-            return [
-                f"choosing so and paying for the experts costs {show(s.regret_ms_per_token, '.4f')}{around} ms a token "
-                f"more than the oracle ({show(percent, '.2f', 100)} %)"
-            ]
-    return []
+def _decomposition(study: Study, result: AblationResult, mark: str) -> Table:
+    columns = (
+        words("k* →", "boundary"),
+        number("decisions", "decisions"),
+        number("mean\nshift", "mean_shift", "+.2f"),
+        *(number(head, term, "+.3f") for head, term in zip(_HEADS, TERMS, strict=True)),
+        number("= ΔQ", "q_difference_ms", "+.4f"),
+        number("continuation\nchanges by", "continuation_change_ms", "+.3f"),
+    )
+    notes = [
+        "dearer experts: the other length's alpha on the same experts; continuation: minus the positions saved",
+        "continuation changes by: what a draft saves later is worth another price under the changed costs and policy",
+    ]
+    if study.costs.shared_context:
+        notes.append("one context coefficient for all m: the context term of every decision is 0")
+    title = (
+        f"Why the oracle does not go along with {result.name}: mean of Q(k') − Q(k*) over the moved decisions, by "
+        "term, milliseconds"
+    )
+    return Table(f"decomposition{mark}", title, columns, list(_terms(study, result)), notes)
 
 
-def _decomposition(study: Study, result: AblationResult) -> Table:
-    rows = []
+def _terms(study: Study, result: AblationResult) -> Iterator[Row]:
     for k in study.costs.lengths:
         for direction, word in enumerate(("longer", "shorter")):
             others = [o for o in study.costs.lengths if (o > k if word == "longer" else o < k)]
@@ -91,25 +180,11 @@ def _decomposition(study: Study, result: AblationResult) -> Table:
             moved = float(counts.sum())
             if moved:
                 means = result.terms_ms[direction, k] / moved
-                rows.append(
-                    {
-                        "boundary": f"{k} → {word}",
-                        "decisions": round(moved),
-                        "mean_shift": sum((o - k) * float(c) for o, c in zip(others, counts, strict=True)) / moved,
-                        **dict(zip(TERMS, means.tolist(), strict=True)),
-                        "q_difference_ms": float(means.sum()),
-                    }
-                )
-    heads = ("beta0", "more\nexperts", "dearer\nexperts", "context", "draft", "rejection", "continuation")
-    columns = (
-        words("k* →", "boundary"),
-        number("decisions", "decisions"),
-        number("mean\nshift", "mean_shift", "+.2f"),
-        *(number(head, term, "+.3f") for head, term in zip(heads, TERMS, strict=True)),
-        number("= ΔQ", "q_difference_ms", "+.4f"),
-    )
-    notes = ["dearer experts: the other length's alpha on the same experts; continuation: minus the positions saved"]
-    if study.costs.shared_context:
-        notes.append("one context coefficient for all m: the context term is 0 at every decision")
-    title = "Why the oracle does not go along: mean of Q(k0*) − Q(k*) over the shifted decisions, by term, milliseconds"
-    return Table("decomposition", title, columns, rows, notes)
+                yield {
+                    "boundary": f"{k} → {word}",
+                    "decisions": round(moved),
+                    "mean_shift": sum((o - k) * float(c) for o, c in zip(others, counts, strict=True)) / moved,
+                    **dict(zip(TERMS, means.tolist(), strict=True)),
+                    "q_difference_ms": float(means.sum()),
+                    "continuation_change_ms": float(result.continuation_change_ms[direction, k]) / moved,
+                }

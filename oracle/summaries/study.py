@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from oracle.decisions import metadata_of, result_writer
+from oracle.result_files import metadata_of, result_writer
 from oracle.scores import Score
 from oracle.study import Study
 from oracle.summaries.ablation import ablation_tables

@@ -78,7 +78,7 @@ class TraceFiles:
         if batch_bytes < 1:
             raise InputError(f"batch_bytes is {batch_bytes}; it must be at least 1")
         self.paths: tuple[Path, ...] = find_parquet(paths)
-        self._match_is = match_is
+        self.match_is = match_is
         self._batch_bytes = batch_bytes
         faults = Faults()
         schemas: list[pa.Schema] = []
@@ -180,7 +180,7 @@ class TraceFiles:
         dataset.warn()
 
     def _read(self, batch: pa.RecordBatch, path: Path, first_row: int, dataset: Dataset) -> Traces:
-        traces = Traces.from_arrow(batch, shown(path), self._match_is or "conditional", first_row=first_row)
+        traces = Traces.from_arrow(batch, shown(path), self.match_is or "conditional", first_row=first_row)
         shape: dict[str, int | None] = {name: getattr(traces, name) for name in TARGET_COLUMNS}
         for name in ("match_probs", "new_experts", "unique_experts"):
             values = getattr(traces, name)
@@ -190,7 +190,7 @@ class TraceFiles:
             traces.offsets,
             ids=traces.generation,
             shape=shape,
-            match_probs=traces.match_probs if self._match_is is None else None,
+            match_probs=traces.match_probs if self.match_is is None else None,
             experts=traces.experts,
         )
         return traces

@@ -103,6 +103,11 @@ class Traces:
         return min(depths, default=None)
 
     @property
+    def category_of(self) -> tuple[str, ...]:
+        """Category of each generation, "" where there is none, length G."""
+        return tuple(name or "" for name in self.category or (None,) * self.generations)
+
+    @property
     def cluster_of(self) -> tuple[str, ...]:
         """The unit of resampling of each generation: its cluster, else the generation itself."""
         if self.cluster is None:

@@ -1,0 +1,224 @@
+"""``draft-oracle ablate``."""
+
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from oracle.cli.options import MODEL, READING, SHOWING, THREADS, TRACES
+from oracle.cli.output import emit, progress, read_model
+from oracle.cli.traces import model_inputs, studied, trace_files
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from oracle.changes import Change
+    from oracle.costs import LengthRange
+    from oracle.latency.draws import Draws
+    from oracle.latency.model import LatencyModel
+    from oracle.tables import Table
+    from oracle.traces import TraceFiles
+
+DRAWS = 100
+OUTPUTS = frozenset(
+    {
+        "tables.md",
+        "tables.json",
+        "shifts.parquet",
+        "lengths.parquet",
+        "alpha-path.parquet",
+        "alpha-path.svg",
+        "stability.parquet",
+        "stability.svg",
+    }
+)
+
+
+@click.command()
+@TRACES
+@MODEL
+@click.option(
+    "--change",
+    "changes",
+    multiple=True,
+    default=("experts=0",),
+    show_default=True,
+    metavar="CHANGE",
+    help="Solve again with changed costs (repeatable): experts=0.5, draft=1.2ms, 'alpha[2-4]*0.5', regime=flat, "
+    "model=FILE; several joined by commas apply in order.",
+)
+@click.option(
+    "--s-max",
+    type=click.FloatRange(0),
+    default=2.0,
+    show_default=True,
+    help="End of the exact path of scales on all alpha; 0: no path.",
+)
+@click.option(
+    "--draws",
+    type=click.IntRange(0),
+    help=f"Models drawn within the errors of the fit, for the stability of decisions; 0: none [{DRAWS} if the model "
+    "tells its errors].",
+)
+@click.option("--rounds", metavar="FILE", help="Draw by resampling the rounds that the model was fitted to instead.")
+@click.option("--every-length", is_flag=True, help="Write every length of every decision, term by term, too.")
+@click.option(
+    "--output", "-o", type=click.Path(file_okay=False, path_type=Path), help="Write shifts, paths, pictures: a folder."
+)
+@click.option("--overwrite", is_flag=True, help="Replace an earlier output folder.")
+@READING
+@THREADS
+@SHOWING
+def ablate(
+    traces: tuple[str, ...],
+    model: str,
+    changes: tuple[str, ...],
+    rounds: str | None,
+    output: Path | None,
+    overwrite: bool,
+    batch_size: int | None,
+    as_json: bool,
+    as_markdown: bool,
+    **asked: Any,
+) -> None:
+    """Take cost terms out or change them, solve again, and say which decisions move, why, and at what price.
+
+    TRACES are Parquet files, folders or globs. Besides the named changes: the exact path of a scale on the expert
+    cost, and how stable decisions are within the errors of the fit.
+    """
+    from oracle.outputs import atomic_folder, refuse_output_over_input  # noqa: PLC0415
+    from oracle.tables import as_json_text, render  # noqa: PLC0415
+
+    latency = read_model(model, batch_size)
+    parsed = _parsed(changes, latency, batch_size)
+    inputs = [*model_inputs(model), *([Path(rounds)] if rounds else []), *_other_models(parsed)]
+    files = trace_files(traces, asked.pop("match_is"))
+    refuse_output_over_input(output, [*traces, *files.paths, *inputs])
+    if asked["every_length"] and output is None:
+        raise click.UsageError("--every-length writes a file; give --output FOLDER")
+    with ExitStack() as stack:
+        folder = None
+        if output is not None:
+            ours = atomic_folder(output, overwrite, ours=OUTPUTS.__contains__, marker="tables.json")
+            folder = stack.enter_context(ours)
+        tables, origin = _tables(files, latency, parsed, rounds, inputs, folder, asked)
+        if folder is not None:
+            (folder / "tables.md").write_text(render(tables, "markdown"), "utf-8")
+            (folder / "tables.json").write_text(as_json_text(tables, {"provenance": origin}), "utf-8")
+    emit(tables, as_json=as_json, as_markdown=as_markdown, extra={"provenance": origin})
+
+
+def _parsed(texts: tuple[str, ...], model: "LatencyModel", batch_size: int | None) -> "tuple[Change, ...]":
+    """Read all changes; all faults at once."""
+    from oracle.changes import parse_change  # noqa: PLC0415
+    from oracle.errors import Faults, InputError  # noqa: PLC0415
+
+    faults, parsed = Faults(), []
+    for text in texts:
+        try:
+            parsed.append(parse_change(text, model=model, batch_size=batch_size))
+        except InputError as error:
+            for fault in error.faults:
+                faults.add(fault)
+    faults.raise_if_any()
+    return tuple(parsed)
+
+
+def _other_models(changes: "tuple[Change, ...]") -> list[Path]:
+    from oracle.changes import OtherModel  # noqa: PLC0415
+
+    return [Path(term.path) for change in changes for term in change.terms if isinstance(term, OtherModel)]
+
+
+def _tables(
+    files: "TraceFiles",
+    model: "LatencyModel",
+    changes: "tuple[Change, ...]",
+    rounds: str | None,
+    inputs: list[Path],
+    folder: Path | None,
+    asked: dict[str, Any],
+) -> "tuple[list[Table], dict[str, Any]]":
+    """Walk over the traces once for the changes, once for the path, once for the draws."""
+    from oracle.costs import LengthRange  # noqa: PLC0415
+    from oracle.provenance import as_metadata  # noqa: PLC0415
+    from oracle.summaries.study import study_tables  # noqa: PLC0415
+
+    threads, s_max = asked["threads"], asked["s_max"]
+    draws = _draws(model, rounds, asked["draws"])
+    written = {} if folder is None else {"shifts": folder / "shifts.parquet"}
+    if asked["every_length"] and folder is not None:
+        written["every_length"] = folder / "lengths.parquet"
+    reading = {key: asked[key] for key in ("k_min", "k_max", "unique_experts")}
+    question = {**reading, "threads": threads, "score": True, "ablate": True, "changes": changes, **written}
+    said = {"changes": [str(change) for change in changes], "s_max": s_max, "draws": 0 if draws is None else draws.said}
+    found, origin = studied("ablate", files, model, question, inputs, said)
+    tables = study_tables(found)
+    span = LengthRange(found.lengths.k_min, found.lengths.k_max)
+    more = {"unique_experts": reading["unique_experts"], "threads": threads}
+    if s_max > 0:
+        tables += _path(files, model, span, s_max, folder, as_metadata(origin, model), more)
+    if draws is not None:
+        tables += _stability(files, model, span, draws, folder, as_metadata(origin, model), more)
+    return tables, origin
+
+
+def _path(
+    files: "TraceFiles",
+    model: "LatencyModel",
+    span: "LengthRange",
+    s_max: float,
+    folder: Path | None,
+    origin: "Mapping[str, str]",
+    more: dict[str, Any],
+) -> "list[Table]":
+    from oracle.alpha_path.study import alpha_study  # noqa: PLC0415
+    from oracle.figures.alpha_path import decisions_by_scale  # noqa: PLC0415
+    from oracle.summaries.alpha_path import alpha_path_tables  # noqa: PLC0415
+
+    rows = None if folder is None else folder / "alpha-path.parquet"
+    with progress("path in alpha", files.generations) as advance:
+        found = alpha_study(
+            files, model, span, s_max=s_max, rows=rows, provenance=lambda: origin, on_batch=advance, **more
+        )
+    if folder is not None:
+        decisions_by_scale(found, folder / "alpha-path.svg")
+    return alpha_path_tables(found)
+
+
+def _stability(
+    files: "TraceFiles",
+    model: "LatencyModel",
+    span: "LengthRange",
+    draws: "Draws",
+    folder: Path | None,
+    origin: "Mapping[str, str]",
+    more: dict[str, Any],
+) -> "list[Table]":
+    from oracle.figures.stability import stability_figure  # noqa: PLC0415
+    from oracle.stability.study import stability  # noqa: PLC0415
+    from oracle.summaries.stability import stability_tables  # noqa: PLC0415
+
+    rows = None if folder is None else folder / "stability.parquet"
+    with progress("stability", files.generations) as advance:
+        found = stability(files, model, draws, span, rows=rows, provenance=lambda: origin, on_batch=advance, **more)
+    if folder is not None:
+        stability_figure(found, folder / "stability.svg")
+    return stability_tables(found)
+
+
+def _draws(model: "LatencyModel", rounds: str | None, count: int | None) -> "Draws | None":
+    """Models within the errors of the fit; without --draws only where the model tells its errors."""
+    from oracle.latency.draws import draws_from_file  # noqa: PLC0415
+
+    if count == 0:
+        return None
+    if rounds is not None:
+        from oracle.latency.refitted_draws import draws_from_rounds  # noqa: PLC0415
+        from oracle.rounds import RoundFiles  # noqa: PLC0415
+
+        return draws_from_rounds(model, RoundFiles(rounds), draws=count or DRAWS)
+    if count is None and "coefficients" not in (model.fit or {}):
+        return None
+    return draws_from_file(model, draws=count or DRAWS)
