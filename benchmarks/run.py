@@ -6,7 +6,7 @@ from typing import Literal
 
 from oracle.errors import InputError
 
-from . import bandwidth, compilation, fitting, kernels, path, routing, solving
+from . import bandwidth, compilation, fitting, kernels, path, routing, searching, solving
 from .contests import Contest, rows_of
 from .report import BenchReport, Machine, Row
 from .solving import lanes_vectorised
@@ -19,6 +19,7 @@ GROUPS = (
     routing.GROUP,
     solving.GROUP,
     kernels.EVALUATION,
+    searching.GROUP,
     compilation.GROUP,
     path.GROUP,
     fitting.GROUP,
@@ -130,4 +131,6 @@ def _contests(group: str, scale: Scale) -> Iterable[Contest]:
         return routing.contests(scale.generations)
     if group == solving.GROUP:
         return solving.contests(scale.generations, scale.slow_generations)
+    if group == searching.GROUP:
+        return searching.contests(scale.generations, scale.slow_generations)
     return kernels.evaluation_contests(scale.generations)

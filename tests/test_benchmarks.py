@@ -29,6 +29,8 @@ KERNELS = (
     *(f"{name}, {many}" for many in ("12 policies", "1 policy") for name in ("policy_marginal", "expected_rounds")),
     "visit_probability",
     "summarise",
+    "scale_path",
+    "stop, 100 thresholds",
 )
 RIVALS = {
     "survival_along": {"NumPy"},
@@ -39,6 +41,8 @@ RIVALS = {
     "solve_one": {"NumPy", "C++", "plain Python", "QuantEcon"},
     "solve_many": {"one by one"},
     "solve_lanes": {"C++", "a single solve"},
+    "scale_path": {"a sweep"},
+    "stop, 100 thresholds": {"one by one"},
 }
 WHOLE = (
     "read bandwidth",

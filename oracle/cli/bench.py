@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     "--only",
     multiple=True,
     metavar="GROUP",
-    help="Some only: survival, windows, solve, evaluation, compile, path, fit.",
+    help="Some only: survival, windows, solve, evaluation, search, compile, path, fit.",
 )
 @SHOWING
 def bench(size: str, only: tuple[str, ...], as_json: bool, as_markdown: bool) -> None:
