@@ -127,3 +127,25 @@ def test_what_ablate_refuses(model: Path) -> None:
     assert "--every-length writes a file" in refused("ablate", TINY, "-m", model, "--every-length")
     assert "it must reach alpha as fitted" in refused("ablate", TINY, "-m", model, "--s-max", "0.5")
     assert "nothing can be drawn" in refused("ablate", TINY, "-m", PUBLISHED, "--draws", "5")
+
+
+def test_cases_and_gallery_are_shown_and_drawn(model: Path, tmp_path: Path) -> None:
+    asked = ("--draws", "0", "--s-max", "0", "--cases", "3", "--gallery")
+    out = tmp_path / "out"
+    succeeded("ablate", TINY, "-m", model, *asked, "-o", out)
+    pictures = {path.name for path in out.glob("*.svg")}
+    assert pictures == {"case-1.svg", "case-2.svg", "case-3.svg", "gallery.svg"}
+    tables = json.loads((out / "tables.json").read_text())["tables"]
+    cases, gallery = tables["cases"]["rows"], tables["gallery"]["rows"]
+    assert (len(cases), len(gallery)) == (3, 12)
+    shown = [row["generation"] for row in (*cases, *gallery)]
+    assert len(set(shown)) == 15, "all of different generations"
+    rows = pq.read_table(out / "shifts.parquet").to_pylist()
+    moved = {row["generation"]: row for row in rows if row["change"] == "experts=0"}
+    for row in cases:
+        t, found = row["position"], moved[row["generation"]]
+        assert found["changed_draft_length"][t] > found["draft_length"][t]
+        assert found["next_match_prob"][t] >= 0.8
+        assert found["next_q_changed_ms"][t] < 0
+    succeeded("ablate", TINY, "-m", model, *asked[:4], "-o", out, "--overwrite")
+    assert not list(out.glob("*.svg")), "nothing of the earlier run is left"

@@ -75,10 +75,10 @@ class Change:
         result = self._follow(costs, model, refit)
         return result if any(moved) else None
 
-    def notes(self, costs: LengthCosts, model: LatencyModel) -> tuple[str, ...]:
-        """What a reader of the results must know, one sentence each."""
+    def notes(self, costs: LengthCosts, model: LatencyModel, *, refitted: bool = True) -> tuple[str, ...]:
+        """What a reader of the results must know, one sentence each; `refitted`: whether that reading is shown too."""
         self._raise_faults(model)
-        return tuple(dict.fromkeys(notes_of(self.terms, Priced(costs, model))))
+        return tuple(dict.fromkeys(notes_of(self.terms, Priced(costs, model), refitted=refitted)))
 
     def _raise_faults(self, model: LatencyModel) -> None:
         faults = Faults()

@@ -11,7 +11,7 @@ from oracle.costs import LengthCosts
 from oracle.files import shown
 
 
-def notes_of(terms: Sequence[Term], now: Priced) -> Iterator[str]:
+def notes_of(terms: Sequence[Term], now: Priced, *, refitted: bool) -> Iterator[str]:
     """Follow the terms as they are and say what each does not do, or does beside."""
     for term in terms:
         after = term.as_is(now)
@@ -28,7 +28,8 @@ def notes_of(terms: Sequence[Term], now: Priced) -> Iterator[str]:
             yield from _on_context(changed, now.costs, after.costs)
             yield from _on_loans(now, after, changed)
             yield from _on_negative(now.costs, after.costs)
-            yield from _on_refit(term, now, after)
+            if refitted:
+                yield from _on_refit(term, now, after)
         now = after
 
 

@@ -62,6 +62,12 @@ OUTPUTS = frozenset(
     "tells its errors].",
 )
 @click.option("--rounds", metavar="FILE", help="Draw by resampling the rounds that the model was fitted to instead.")
+@click.option(
+    "--cases", type=click.IntRange(0), default=0, help="Show so many decisions that move, picked by stated rules."
+)
+@click.option(
+    "--gallery", is_flag=True, help="Show twelve decisions, stratified; needs texts and recorded draft tokens."
+)
 @click.option("--every-length", is_flag=True, help="Write every length of every decision, term by term, too.")
 @click.option(
     "--output", "-o", type=click.Path(file_okay=False, path_type=Path), help="Write shifts, paths, pictures: a folder."
@@ -100,13 +106,18 @@ def ablate(
     with ExitStack() as stack:
         folder = None
         if output is not None:
-            ours = atomic_folder(output, overwrite, ours=OUTPUTS.__contains__, marker="tables.json")
-            folder = stack.enter_context(ours)
+            folder = stack.enter_context(atomic_folder(output, overwrite, ours=_is_ours, marker="tables.json"))
         tables, origin = _tables(files, latency, parsed, rounds, inputs, folder, asked)
         if folder is not None:
             (folder / "tables.md").write_text(render(tables, "markdown"), "utf-8")
             (folder / "tables.json").write_text(as_json_text(tables, {"provenance": origin}), "utf-8")
     emit(tables, as_json=as_json, as_markdown=as_markdown, extra={"provenance": origin})
+
+
+def _is_ours(name: str) -> bool:
+    from oracle.figures.illustrations import is_picture  # noqa: PLC0415
+
+    return name in OUTPUTS or is_picture(name)
 
 
 def _parsed(texts: tuple[str, ...], model: "LatencyModel", batch_size: int | None) -> "tuple[Change, ...]":
@@ -161,7 +172,43 @@ def _tables(
         tables += _path(files, model, span, s_max, folder, as_metadata(origin, model), more)
     if draws is not None:
         tables += _stability(files, model, span, draws, folder, as_metadata(origin, model), more)
+    if asked["cases"] or asked["gallery"]:
+        tables += _illustrations(files, model, changes[0], span, folder, asked)
     return tables, origin
+
+
+def _illustrations(
+    files: "TraceFiles",
+    model: "LatencyModel",
+    change: "Change",
+    span: "LengthRange",
+    folder: Path | None,
+    asked: dict[str, Any],
+) -> "list[Table]":
+    """Pick decisions by rule and read their texts; pictures go into the folder."""
+    from oracle.figures.illustrations import write_pictures  # noqa: PLC0415
+    from oracle.illustrations import COLUMNS, Search, choose_cases, choose_gallery  # noqa: PLC0415
+    from oracle.summaries.illustrations import illustration_tables  # noqa: PLC0415
+    from oracle.traces import TraceFiles  # noqa: PLC0415
+
+    names = [name for name in COLUMNS if name in files.schema.names]
+    with_texts = TraceFiles(files.paths, columns=names, match_is=files.match_is)
+    search = Search(
+        with_texts,
+        model,
+        span.k_min,
+        span.k_max,
+        change=change,
+        unique_experts=asked["unique_experts"],
+        match_is=files.match_is,
+        threads=asked["threads"],
+    )
+    with progress("illustrations", files.generations * (bool(asked["cases"]) + asked["gallery"])) as advance:
+        cases = choose_cases(search, asked["cases"], on_batch=advance) if asked["cases"] else None
+        gallery = choose_gallery(search, besides=cases, on_batch=advance) if asked["gallery"] else None
+    if folder is not None:
+        write_pictures(folder, cases=cases, gallery=gallery)
+    return illustration_tables(cases=cases, gallery=gallery)
 
 
 def _path(

@@ -86,7 +86,7 @@ def explain_decision(
         changed_length=found.changed_length,
         modal_advance=found.modal_advance,
     )
-    return Explained(found, panel, costs, problem, changed, (*span.notes, *change.notes(costs, model)))
+    return Explained(found, panel, costs, problem, changed, (*span.notes, *change.notes(costs, model, refitted=False)))
 
 
 def _refuse_other_positions(traces: Traces, position: int) -> None:
