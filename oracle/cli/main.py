@@ -19,19 +19,33 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 from oracle.cli.ablate import ablate
 from oracle.cli.bench import bench
+from oracle.cli.convert import convert
 from oracle.cli.explain import explain
 from oracle.cli.fit import fit
 from oracle.cli.plan_sweep import plan_sweep
 from oracle.cli.policies import policies
 from oracle.cli.recommend import recommend
+from oracle.cli.record import record
+from oracle.cli.report import report
 from oracle.cli.run import run
 from oracle.cli.traces import score, solve
 from oracle.cli.validate import validate
 from oracle.errors import MOST_FAULTS_SHOWN, InputError, InputWarning
 
 
+class ReaderGone(BaseException):
+    """The reader of a pipe went away; click would call that a failure."""
+
+
 class InOrderOfWork(click.Group):
     """Lists commands in the order of the work, not of the alphabet."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command asked for; a pipe that closes early is no fault of it."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError as error:
+            raise ReaderGone from error
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Give the names in the order in which they were added."""
@@ -61,7 +75,7 @@ def group() -> None:
     """
 
 
-for _command in (validate, plan_sweep, fit, solve, score, ablate, explain, policies, recommend, run, bench):
+for _command in (convert, record, validate, plan_sweep, fit, solve, score, ablate, explain, policies, recommend, report, run, bench):
     group.add_command(_command)
 
 
@@ -108,9 +122,9 @@ def main() -> None:
         code = 128 + stopped.number
     except click.Abort:
         code = 130
-    except BrokenPipeError:
-        # the reader went away; what it has read is all it wanted
-        sys.stderr.close()
+    except (ReaderGone, BrokenPipeError):
+        # what the reader has read is all it wanted; nothing more may be flushed to it
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
     except (OSError, MemoryError) as error:
         click.echo(f"error: {error or type(error).__name__}", err=True)
