@@ -1,0 +1,216 @@
+"""One walk over the traces that solves every batch, labels its tokens and keeps sums by generation and group only."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from oracle.analysis import check_carried
+from oracle.contexts import contexts_of
+from oracle.contrasts import lengths as k_sums
+from oracle.contrasts import steps
+from oracle.contrasts.comparisons import Comparison, GroupMean, comparisons, group_means
+from oracle.contrasts.findings import Finding, findings
+from oracle.contrasts.groups import ALL, PROSE, groups_of
+from oracle.contrasts.sums import GroupSums, join
+from oracle.costs import LengthCosts, LengthRange, length_costs
+from oracle.errors import InputError
+from oracle.latency.model import LatencyModel
+from oracle.pipeline import in_order
+from oracle.problem import ExpertSource, make_problem
+from oracle.solver import solve, visits
+from oracle.traces import Traces
+
+NEEDED = ("token_text", *steps.DRAFT_COLUMNS, "experts", "new_experts", "unique_experts", "cluster")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is asked of every batch: see `contrasts`."""
+
+    costs: LengthCosts
+    unique_experts: str | None = None
+    drafts: bool = True
+
+
+@dataclass(frozen=True)
+class BatchSums:
+    """What came out of one batch: sums of k* (each position 1; visit probability), of new experts, and at mismatches.
+
+    `drafted` are mismatches of recorded drafts, `expected` those by match probability; None without the columns.
+    """
+
+    generations: int
+    positions: int
+    experts_from: ExpertSource
+    top_k: int | None
+    positions_sums: GroupSums
+    visit_sums: GroupSums
+    experts: GroupSums | None
+    drafted: GroupSums | None
+    expected: GroupSums | None
+
+
+@dataclass(frozen=True)
+class Contrasts:
+    """Draft lengths and new experts by language context.
+
+    Attributes
+    ----------
+    lengths, costs
+        The range of draft lengths and the costs that k* is optimal under.
+    generations, positions, clusters
+        How much was solved.
+    experts_from
+        Where the U of the solve comes from.
+    top_k
+        Experts a token, None for a dense target.
+    means, visit_means
+        k* by group, each position 1 and weighted by the probability that a round of the oracle starts there.
+    differences, visit_differences
+        k* of every group against the rest, then of labels and changes against prose vocabulary.
+    by_step
+        New experts of all tokens, step by step.
+    experts
+        New experts of every group against the rest; measures are the expert columns.
+    drafted, expected
+        New experts where the draft first differs, against the same step where it still matches: in the recorded drafts,
+        and weighted by match probability (routing only: recorded experts belong to the drafts that were recorded).
+    findings
+        The source's, held against these traces.
+    """
+
+    lengths: LengthRange
+    costs: LengthCosts
+    generations: int
+    positions: int
+    clusters: int
+    experts_from: str
+    top_k: int | None
+    means: list[GroupMean]
+    visit_means: list[GroupMean]
+    differences: list[Comparison]
+    visit_differences: list[Comparison]
+    by_step: list[GroupMean]
+    experts: list[Comparison]
+    drafted: list[Comparison]
+    expected: list[Comparison]
+    findings: list[Finding]
+
+
+def sum_batch(traces: Traces, plan: Plan) -> BatchSums:
+    """Solve one batch, label its tokens and sum by group."""
+    costs, cluster, K = plan.costs, traces.cluster_of, plan.costs.k_max
+    check_carried(traces, K)
+    groups, member = groups_of(contexts_of(traces))
+    problem = make_problem(traces, K, plan.unique_experts)
+    draft_length = solve(problem, costs).draft_length
+    weights = (np.ones(traces.positions), visits(problem, draft_length))
+    of_k = [k_sums.length_sums(draft_length, w, costs, groups, member, traces.offsets, cluster) for w in weights]
+    new = steps.new_experts_by_step(traces, K) if K else {}
+    routing = {source: x for source, x in new.items() if source == "routing"}
+    chains = plan.drafts and set(steps.DRAFT_COLUMNS) <= set(traces.table.column_names)
+    return BatchSums(
+        problem.generations,
+        problem.positions,
+        problem.experts_from,
+        traces.top_k,
+        of_k[0],
+        of_k[1],
+        experts=steps.step_sums(new, groups, member, traces.offsets, cluster) if new else None,
+        drafted=steps.mismatch_sums(new, steps.drafted(traces, K), traces.offsets, cluster) if new and chains else None,
+        expected=steps.mismatch_sums(routing, steps.expected(traces, K), traces.offsets, cluster) if routing else None,
+    )
+
+
+def contrasts(
+    batches: Iterable[Traces],
+    model: LatencyModel,
+    lengths: LengthRange,
+    *,
+    unique_experts: str | None = None,
+    drafts: bool = True,
+    threads: int = 1,
+    on_batch: Callable[[int], None] | None = None,
+) -> Contrasts:
+    """Contrast the oracle's draft lengths and the new experts of its continuations by language context.
+
+    Parameters
+    ----------
+    batches
+        The traces, with token texts (`NEEDED` names all columns that are used where there are any); walked over once.
+    model, lengths
+        The latency model and the range of draft lengths (`choose_range`).
+    unique_experts
+        Which column the solve takes: `recorded`, `routing`, or None for what the traces hold. New experts are
+        contrasted in both.
+    drafts
+        Whether recorded drafts are compared with the text, where the traces hold them.
+    threads
+        Batches worked on side by side; results do not depend on it.
+    on_batch
+        Called with the number of generations after each batch.
+
+    Raises
+    ------
+    InputError
+        Faulty traces, or none; no token texts; chains of draft tokens that cannot be used.
+    """
+    costs = length_costs(model, lengths.k_min, lengths.k_max)
+    plan = Plan(costs, unique_experts, drafts)
+    kept: list[BatchSums] = []
+    for result in in_order(partial(sum_batch, plan=plan), batches, threads):
+        kept.append(result)
+        if on_batch is not None:
+            on_batch(result.generations)
+    if not kept:
+        raise InputError("the traces hold no generations, so there are no contexts to contrast")
+    return _gather(kept, costs, lengths)
+
+
+def _gather(parts: Sequence[BatchSums], costs: LengthCosts, lengths: LengthRange) -> Contrasts:
+    sources = sorted({part.experts_from for part in parts if part.positions} or {parts[0].experts_from})
+    if len(sources) > 1:
+        raise InputError(f"unique experts come from {' and '.join(sources)}; contrast such traces apart")
+    of_k, of_visits = (_joined(parts, name) for name in ("positions_sums", "visit_sums"))
+    experts, drafted, expected = (_joined(parts, name) for name in ("experts", "drafted", "expected"))
+    assert of_k is not None
+    assert of_visits is not None
+    differences, visit_differences = (_length_differences(sums) for sums in (of_k, of_visits))
+    of_experts = [] if experts is None else comparisons(experts, experts.groups)
+    at_mismatches = [[] if s is None else comparisons(s, steps.MISMATCHES) for s in (drafted, expected)]
+    top_k = next((part.top_k for part in parts if part.top_k is not None), None)
+    return Contrasts(
+        lengths=lengths,
+        costs=costs,
+        generations=sum(part.generations for part in parts),
+        positions=sum(part.positions for part in parts),
+        clusters=len(set(of_k.cluster)),
+        experts_from=sources[0],
+        top_k=top_k,
+        means=group_means(of_k, of_k.groups),
+        visit_means=group_means(of_visits, of_visits.groups),
+        differences=differences,
+        visit_differences=visit_differences,
+        by_step=[] if experts is None else group_means(experts, [ALL]),
+        experts=of_experts,
+        drafted=at_mismatches[0],
+        expected=at_mismatches[1],
+        findings=findings(differences, of_experts, at_mismatches[0] or at_mismatches[1], top_k),
+    )
+
+
+def _joined(parts: Sequence[BatchSums], name: str) -> GroupSums | None:
+    """The sums of all batches; None where the traces lack the columns."""
+    found = [getattr(part, name) for part in parts]
+    there = [sums for sums in found if sums is not None]
+    if len({sums.measures for sums in there}) > 1 or len(there) not in (0, len(found)):
+        raise InputError("some of the traces hold columns of experts or drafts that others lack; contrast them apart")
+    return join(there) if there else None
+
+
+def _length_differences(sums: GroupSums) -> list[Comparison]:
+    """Every group against the rest; labels and changes, which share no token with it, against prose vocabulary."""
+    apart = [group for group in sums.groups if group.kind in ("label", "change")]
+    return [*comparisons(sums, sums.groups), *comparisons(sums, apart, PROSE)]
