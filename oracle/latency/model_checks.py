@@ -17,13 +17,18 @@ def kind_of(value: Any) -> str:
 
 
 def check_keys(
-    tree: Mapping[str, Any], place: str, needed: Sequence[str], optional: Sequence[str], faults: Faults
+    tree: Mapping[str, Any],
+    place: str,
+    needed: Sequence[str],
+    optional: Sequence[str],
+    faults: Faults,
+    of: str = "a latency model",
 ) -> None:
-    """Note unknown and missing keys; `place` is the file and the path to `tree`."""
+    """Note unknown and missing keys; `place` is the file and the path to `tree`, `of` what the file holds."""
     for key in tree:
         if key not in needed and key not in optional:
             known = ", ".join((*needed, *optional))
-            faults.add(f"{place}{printable(key)} is not a key of a latency model; known here: {known}")
+            faults.add(f"{place}{printable(key)} is not a key of {of}; known here: {known}")
     for key in needed:
         if key not in tree:
             faults.add(f"{place}{key} is missing; add it")

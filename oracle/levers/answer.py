@@ -1,0 +1,231 @@
+"""Everything that is said about one regime of a deployment, and the schedule of a series."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oracle.levers.cost import Parts, capacity, cost_parts
+from oracle.levers.deployment import Deployment
+from oracle.levers.fitted import FittedChain, FittedEta, FittedOverhead
+from oracle.levers.procedure import (
+    Configuration,
+    Decisions,
+    configurations,
+    decide_joint,
+    decide_ordered,
+    dropped,
+)
+from oracle.levers.regime import Numbers, Regime
+from oracle.levers.schedule import Schedule
+from oracle.levers.traffic_file import Traffic
+from oracle.levers.uncertainty import Verdict, possible_configurations, toggle_verdicts
+
+MOST_CONCURRENCY = 1 << 17  # scanned one by one
+LONGEST_DRAFT = 16
+_FINE = 1001  # grid over r and rho: steps of 0.001
+
+
+@dataclass(frozen=True)
+class Run:
+    """A range of a traffic quantity over which one configuration is the cheapest, both ends included.
+
+    Attributes
+    ----------
+    low, high
+        Ends; the last range over concurrency has no upper one (inf).
+    configuration
+        The joint minimum there.
+    """
+
+    low: float
+    high: float
+    configuration: Configuration
+
+
+@dataclass(frozen=True)
+class Priced:
+    """A configuration with the parts of its cost per token."""
+
+    configuration: Configuration
+    parts: Parts
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What to set in one regime, why, and until when.
+
+    Attributes
+    ----------
+    deployment, regime
+        What was asked; `regime` is one, of shape ().
+    joint, literal, aware, capped
+        The cheapest configuration; those of the source's order, literal and speculation-aware; the cheapest with
+        admission capped.
+    priced
+        Every configuration, the cheapest first.
+    dropped
+        Precisions that cannot be used, with the reason.
+    speculation, prefix
+        Whether each lever is certain at the chosen precision, given the intervals.
+    possible
+        Configurations that the intervals leave.
+    has_intervals
+        Whether there are any.
+    by_length
+        Draft length and the joint minimum there.
+    by_assumption
+        What the model leaves out or could see otherwise, and the joint minimum then.
+    by_concurrency, by_repetitiveness, by_prefix_share
+        Where the joint minimum changes when one quantity moves and the others stay.
+    by_concurrency_capped
+        The same over concurrency with admission capped.
+    scanned
+        The largest concurrency that was looked at.
+    """
+
+    deployment: Deployment
+    regime: Regime
+    joint: Decisions
+    literal: Decisions
+    aware: Decisions
+    capped: Decisions
+    priced: tuple[Priced, ...]
+    dropped: dict[str, str]
+    speculation: Verdict
+    prefix: Verdict
+    possible: tuple[Configuration, ...]
+    has_intervals: bool
+    by_length: tuple[tuple[int, Decisions], ...]
+    by_assumption: tuple[tuple[str, Decisions], ...]
+    by_concurrency: tuple[Run, ...]
+    by_repetitiveness: tuple[Run, ...]
+    by_prefix_share: tuple[Run, ...]
+    by_concurrency_capped: tuple[Run, ...]
+    scanned: int
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """What was fitted from measurements and put into the deployment; empty where it was not measured."""
+
+    etas: tuple[FittedEta, ...] = ()
+    overhead: FittedOverhead | None = None
+    chains: tuple[FittedChain, ...] = ()
+
+
+@dataclass(frozen=True)
+class Planned:
+    """The schedule of one tenant's series, with what the levers of each slot rest on."""
+
+    deployment: Deployment
+    traffic: Traffic
+    schedule: Schedule
+    speculation: tuple[Verdict, ...]
+    prefix: tuple[Verdict, ...]
+
+
+def answer(deployment: Deployment, regime: Regime, low: Regime | None = None, high: Regime | None = None) -> Answer:
+    """Answer for one regime.
+
+    Parameters
+    ----------
+    low, high
+        The regime with r and rho at the ends of their intervals; without them they are taken as exact.
+
+    Raises
+    ------
+    InputError
+        No precision can be used; the message says why for each.
+    """
+    joint = decide_joint(deployment, regime)
+    chosen = joint.configuration()
+    precision = deployment.precisions[chosen.precision]
+    ends = (low or regime, high or regime)
+    wide = any(getattr(ends[0], n) != getattr(ends[1], n) for n in ("repetitiveness", "prefix_share"))
+    speculation, prefix = toggle_verdicts(deployment, precision, *ends, cache_on=chosen.cache_on)
+    longest = max(LONGEST_DRAFT, deployment.speculation.draft_length)
+    concurrencies = _concurrencies(deployment, regime)
+    return Answer(
+        deployment,
+        regime,
+        joint,
+        decide_ordered(deployment, regime),
+        decide_ordered(deployment, regime, speculation_aware=True),
+        decide_joint(deployment, regime, cap=True),
+        _priced(deployment, regime),
+        dropped(deployment, regime),
+        speculation,
+        prefix,
+        possible_configurations(deployment, *ends),
+        wide or any(p.eta_interval is not None for p in deployment.precisions),
+        tuple((g, decide_joint(deployment.drafting(g), regime)) for g in range(1, longest + 1)),
+        tuple((name, decide_joint(other, regime)) for name, other in _other_assumptions(deployment)),
+        _over_concurrency(deployment, regime, concurrencies, cap=False),
+        _over_share(deployment, lambda values: regime.having(repetitiveness=values)),
+        _over_share(deployment, lambda values: regime.having(prefix_share=values)),
+        _over_concurrency(deployment, regime, concurrencies, cap=True),
+        int(concurrencies[-1]),
+    )
+
+
+def plan(deployment: Deployment, traffic: Traffic, made: Schedule) -> Planned:
+    """Say for every slot of a schedule whether the intervals leave its levers certain."""
+    precision = deployment.precisions[made.precision]
+    verdicts = [
+        toggle_verdicts(deployment, precision, low, high) for low, high in zip(traffic.low, traffic.high, strict=True)
+    ]
+    return Planned(deployment, traffic, made, tuple(v[0] for v in verdicts), tuple(v[1] for v in verdicts))
+
+
+def _other_assumptions(deployment: Deployment) -> list[tuple[str, Deployment]]:
+    """Give the deployment under other readings of what it leaves open, by name."""
+    how = deployment.speculation
+    others = [
+        ("KV reads of half the context", replace(deployment, kv_read_share=0.5)),
+        ("KV reads of the whole context", replace(deployment, kv_read_share=1.0)),
+        ("cached prefixes shared in memory", replace(deployment, kv_shared_on_hit=True)),
+        ("prefill faster with fewer bytes", replace(deployment, prefill_by_precision=True)),
+    ]
+    for reading in ("stationary", "renewal"):
+        chained = replace(how, reading=reading, autocorrelation=0.4)
+        others.append((f"matches a chain, {reading}, x = 0.4", replace(deployment, speculation=chained)))
+    return [(name, other) for name, other in others if other != deployment]
+
+
+def _priced(deployment: Deployment, regime: Regime) -> tuple[Priced, ...]:
+    found = [
+        Priced(each, cost_parts(deployment, deployment.precisions[each.precision], regime, each.toggles))
+        for each in configurations(deployment)
+    ]
+    return tuple(sorted(found, key=lambda priced: float(priced.parts.total_ms)))
+
+
+def _concurrencies(deployment: Deployment, regime: Regime) -> Numbers:
+    """Give every whole concurrency up to where all KV caches are full; beyond, nothing changes."""
+    knees = [capacity(deployment, deployment.precisions[i], regime, True) for i in deployment.admissible]
+    full = max(float(knee) for knee in knees)
+    last = int(min(max(full, float(regime.concurrency)) + 1, MOST_CONCURRENCY))
+    return np.arange(1, last + 1, dtype=np.float64)
+
+
+def _over_concurrency(deployment: Deployment, regime: Regime, values: Numbers, *, cap: bool) -> tuple[Run, ...]:
+    """Scan one by one: a lever may come back, so no bisection."""
+    runs = _runs(values, decide_joint(deployment, regime.having(concurrency=values), cap=cap))
+    return (*runs[:-1], Run(runs[-1].low, np.inf, runs[-1].configuration))
+
+
+def _over_share(deployment: Deployment, at: Callable[[Numbers], Regime]) -> tuple[Run, ...]:
+    values = np.linspace(0.0, 1.0, _FINE)
+    return tuple(_runs(values, decide_joint(deployment, at(values))))
+
+
+def _runs(values: Numbers, decided: Decisions) -> Sequence[Run]:
+    keys = np.stack([decided.precision, decided.speculation_on, decided.cache_on])
+    new: NDArray[np.intp] = np.flatnonzero((keys[:, 1:] != keys[:, :-1]).any(axis=0)) + 1
+    starts, ends = [0, *new], [*(new - 1), len(values) - 1]
+    return [
+        Run(float(values[i]), float(values[j]), decided.configuration((int(i),)))
+        for i, j in zip(starts, ends, strict=True)
+    ]

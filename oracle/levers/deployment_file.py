@@ -1,0 +1,185 @@
+"""A deployment typed by hand, as TOML or JSON, read strictly: every fault of the file at once.
+
+    format = "draft-oracle/deployment"
+    version = 1
+    [hardware]     [model]     [costs]     [speculation]     [[precision]] …
+    [assumptions]  [traffic]   (optional)
+
+The keys are those of `Deployment`, `Speculation`, `Precision` and `Regime`; `eta_low` and `eta_high` stand for an
+interval, as `repetitiveness_low` … do in traffic.
+"""
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from oracle.errors import Faults, InputError, InputWarning, printable
+from oracle.files import read_text, shown
+from oracle.latency.model_checks import check_keys, check_number, kind_of
+from oracle.levers.deployment import Deployment, Precision, Speculation
+from oracle.levers.handwritten import tree_from_text
+from oracle.levers.traffic_file import PlainTraffic, check_plain
+
+FORMAT = "draft-oracle/deployment"
+VERSION = 1
+_OF = "a deployment"
+# What stands in for a value that is no number, so that the rules for the others are still checked.
+_NEUTRAL = {"parameters": 1e300, "parameters_read": 1e-300, "draft_length": 1, "reference_draft_length": 1}
+_NUMBERS = {
+    "hardware": (("hbm_bytes", "bandwidth_bytes_per_s"), ("price_per_hour",)),
+    "model": (("parameters", "parameters_read", "kv_bytes_per_token"), ()),
+    "costs": (("prefill_ms_per_token", "cache_ms_per_token"), ()),
+    "speculation": (
+        ("draft_length", "round_host_ms", "verify_batch"),
+        ("reference_draft_length", "base_match", "autocorrelation", "reading"),
+    ),
+    "assumptions": ((), ("kv_read_share", "kv_shared_on_hit", "prefill_by_precision")),
+}
+_WHOLE = ("draft_length", "reference_draft_length")
+_FLAGS = ("kv_shared_on_hit", "prefill_by_precision")
+_PRECISION = (("name", "bytes_per_parameter", "eta"), ("quality", "kappa", "eta_low", "eta_high"))
+
+
+@dataclass(frozen=True)
+class DeploymentFile:
+    """A deployment and the traffic that its file states, unchecked where it is to be completed by another file."""
+
+    deployment: Deployment
+    traffic: PlainTraffic
+
+
+def read_deployment(path: str | Path) -> DeploymentFile:
+    """Read a file; TOML, or JSON where it begins with a brace.
+
+    Raises
+    ------
+    InputError
+        It cannot be read, is neither, or holds any fault.
+    """
+    return deployment_from_text(read_text(path), shown(path))
+
+
+def deployment_from_text(text: str, source: str) -> DeploymentFile:
+    """Read a deployment from TOML or JSON.
+
+    Parameters
+    ----------
+    text, source
+        The content, and what to call it in messages.
+
+    Raises
+    ------
+    InputError
+        All faults at once.
+    """
+    tree = tree_from_text(text, source)
+    if tree.get("format") != FORMAT or tree.get("version") != VERSION or tree["version"] is True:
+        found = f"{printable(repr(tree.get('format')), 40)}, {printable(repr(tree.get('version')), 40)}"
+        raise InputError(
+            f'{source}: format and version are {found}; a deployment says format = "{FORMAT}", version = {VERSION}'
+        )
+    faults = Faults()
+    needed = ("format", "version", "hardware", "model", "costs", "speculation", "precision")
+    check_keys(tree, f"{source}: ", needed, ("assumptions", "traffic", "min_quality"), faults, _OF)
+    given = {name: _section(tree, name, source, faults) for name in _NUMBERS}
+    how = given.pop("speculation")
+    precisions = _precisions(tree, source, faults)
+    if "min_quality" in tree and check_number(tree["min_quality"], f"{source}: min_quality", faults):
+        given["quality"] = {"min_quality": tree["min_quality"]}
+    traffic = check_plain(_table(tree, "traffic", source, faults), f"{source}: traffic.", faults)
+    deployment = _built(given, how, precisions, source, faults)
+    faults.raise_if_any()
+    if deployment is None:
+        raise InputError(f"{source}: holds no deployment")
+    _warn_of_rising_eta(deployment, source)
+    return DeploymentFile(deployment, traffic)
+
+
+def _table(tree: Mapping[str, Any], name: str, source: str, faults: Faults) -> Mapping[str, Any]:
+    table = tree.get(name, {})
+    if isinstance(table, dict):
+        return table
+    faults.add(f"{source}: {name} is {kind_of(table)}; it is a table, [{name}]")
+    return {}
+
+
+def _section(tree: Mapping[str, Any], name: str, source: str, faults: Faults) -> dict[str, Any]:
+    """Check the keys and kinds of one table; what is no number is left neutral."""
+    needed, optional = _NUMBERS[name]
+    table = _table(tree, name, source, faults)
+    if name in tree or needed:
+        check_keys(table, f"{source}: {name}.", needed, optional, faults, _OF)
+    values: dict[str, Any] = {key: _NEUTRAL.get(key, 0.5) for key in needed}
+    for key in (*needed, *optional):
+        if key not in table:
+            continue
+        place, value = f"{source}: {name}.{key}", table[key]
+        if key == "reading":
+            if isinstance(value, str):
+                values[key] = value
+            else:
+                faults.add(f"{place} is {kind_of(value)}; it is a text")
+        elif key in _FLAGS:
+            if isinstance(value, bool):
+                values[key] = value
+            else:
+                faults.add(f"{place} is {kind_of(value)}; it is true or false")
+        elif check_number(value, place, faults, whole=key in _WHOLE):
+            values[key] = value
+    return values
+
+
+def _precisions(tree: Mapping[str, Any], source: str, faults: Faults) -> tuple[Precision, ...]:
+    listed = tree.get("precision", [])
+    if not isinstance(listed, list) or not all(isinstance(each, dict) for each in listed):
+        faults.add(f"{source}: precision is {kind_of(listed)}; it is a list of tables, each begun by [[precision]]")
+        return (Precision("?", 1.0, 1.0),)
+    found = []
+    for i, each in enumerate(listed, 1):
+        place = f"{source}: precision {i}: "
+        check_keys(each, place, *_PRECISION, faults, _OF)
+        values: dict[str, Any] = {"name": f"number {i}", "bytes_per_parameter": 1.0, "eta": 1.0}
+        if "name" in each and not isinstance(each["name"], str):
+            faults.add(f"{place}name is {kind_of(each['name'])}; it is a text")
+        elif "name" in each:
+            values["name"] = each["name"]
+        numbers = [key for part in _PRECISION for key in part if key != "name" and key in each]
+        fine = {key: each[key] for key in numbers if check_number(each[key], f"{place}{key}", faults)}
+        if ("eta_low" in each) != ("eta_high" in each):
+            faults.add(f"{place}eta_low and eta_high go together; give both or none")
+        ends = (fine.pop("eta_low", None), fine.pop("eta_high", None))
+        if None not in ends and "eta" in fine:
+            values["eta_interval"] = ends
+        found.append(Precision(**(values | fine)))
+    return tuple(found)
+
+
+def _built(
+    given: Mapping[str, Mapping[str, Any]],
+    how: Mapping[str, Any],
+    precisions: tuple[Precision, ...],
+    source: str,
+    faults: Faults,
+) -> Deployment | None:
+    values = {key: value for section in given.values() for key, value in section.items()}
+    try:
+        return Deployment(**values, precisions=precisions, speculation=Speculation(**how))
+    except InputError as error:
+        for fault in error.faults:
+            faults.add(f"{source}: {fault}")
+        return None
+
+
+def _warn_of_rising_eta(deployment: Deployment, source: str) -> None:
+    ordered = sorted(deployment.precisions, key=lambda p: -p.bytes_per_parameter)
+    for wider, narrower in pairwise(ordered):
+        if narrower.eta > wider.eta:
+            warnings.warn(
+                f"{source}: eta rises from {wider.eta:g} ({printable(wider.name)}) to {narrower.eta:g} "
+                f"({printable(narrower.name)}) as parameters get fewer bytes; quantisation usually costs acceptance",
+                InputWarning,
+                stacklevel=3,
+            )

@@ -1,0 +1,188 @@
+"""eta, overhead and autocorrelation from what was measured at each precision.
+
+- eta(p) is the acceptance at p over that at the widest precision measured (only the ratio is identified; the widest one
+  keeps the eta of the deployment). Intervals: binomial, rounds taken as independent.
+- A round with speculation takes host + (tau b kappa g/(g0 B_v))·B longer than a step without: least squares over rounds
+  of several batch sizes or precisions give the host time and B_v.
+- Survival by position gives the chain of matches as the stationary reading has it: a = S_1, p11 = S_(j+1)/S_j pooled
+  over positions, x = (p11 - a)/(1 - a).
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from oracle.errors import InputError, printable
+from oracle.levers.deployment import Deployment
+
+_Z = 1.959963984540054  # 97.5 % of a normal distribution
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One measurement at one precision; what was not measured is None.
+
+    Attributes
+    ----------
+    precision
+        Its name.
+    batch_size, draft_length
+        Of the steps.
+    step_off_ms, step_on_ms
+        A decode step without speculation, and a whole round with it.
+    acceptance
+        Share of first draft tokens that were accepted.
+    rounds
+        Rounds over which it was counted.
+    survival
+        Share of rounds in which at least 1, 2, … draft tokens were accepted.
+    """
+
+    precision: str
+    batch_size: float | None = None
+    draft_length: int | None = None
+    step_off_ms: float | None = None
+    step_on_ms: float | None = None
+    acceptance: float | None = None
+    rounds: int | None = None
+    survival: tuple[float, ...] | None = None
+
+    @property
+    def first_acceptance(self) -> float | None:
+        """Acceptance of the first position, from the survival if that was given."""
+        return self.survival[0] if self.survival else self.acceptance
+
+
+@dataclass(frozen=True)
+class FittedEta:
+    """eta of one precision; `interval` 95 %, None without counts; `rounds` 0 where they were not counted."""
+
+    precision: str
+    acceptance: float
+    eta: float
+    interval: tuple[float, float] | None
+    rounds: int
+    is_reference: bool
+
+
+@dataclass(frozen=True)
+class FittedOverhead:
+    """Host time of a round and B_v, with the number of measurements and their root mean square residual, ms."""
+
+    round_host_ms: float
+    verify_batch: float
+    n: int
+    residual_ms: float
+
+
+@dataclass(frozen=True)
+class FittedChain:
+    """Matches of one precision as a chain: first-position acceptance, acceptance after a match, autocorrelation."""
+
+    precision: str
+    first: float
+    following: float
+    autocorrelation: float
+
+
+def fit_eta(deployment: Deployment, rows: Sequence[Measured]) -> tuple[FittedEta, ...]:
+    """Fit eta of every precision with measured acceptance, the widest first.
+
+    Raises
+    ------
+    InputError
+        An unknown precision, or no match at all at the reference.
+    """
+    pooled: dict[str, tuple[float, int]] = {}
+    for row in rows:
+        deployment.named(row.precision)
+        if row.first_acceptance is not None:
+            total, rounds = pooled.get(row.precision, (0.0, 0))
+            pooled[row.precision] = (total + row.first_acceptance * (row.rounds or 1), rounds + (row.rounds or 1))
+    uncounted = {row.precision for row in rows if row.first_acceptance is not None and row.rounds is None}
+    names = sorted(pooled, key=lambda name: -deployment.named(name).bytes_per_parameter)
+    if len(names) < 2:
+        return ()
+    rate = {name: total / rounds for name, (total, rounds) in pooled.items()}
+    reference = names[0]
+    if rate[reference] <= 0:
+        raise InputError(f"{printable(reference)}: acceptance is 0, so no eta can be measured against it")
+    scale = deployment.named(reference).eta
+    found = []
+    for name in names:
+        ratio = rate[name] / rate[reference]
+        known = name != reference and not uncounted & {name, reference} and rate[name] > 0
+        interval = None
+        if known:
+            spread = sum((1 - rate[n]) / (rate[n] * pooled[n][1]) for n in (name, reference))
+            factor = math.exp(_Z * math.sqrt(spread))
+            interval = (min(1.0, scale * ratio / factor), min(1.0, scale * ratio * factor))
+        rounds = 0 if name in uncounted else pooled[name][1]
+        found.append(FittedEta(name, rate[name], scale * ratio, interval, rounds, name == reference))
+    return tuple(found)
+
+
+def fit_overhead(deployment: Deployment, rows: Sequence[Measured]) -> FittedOverhead | None:
+    """Fit host time and B_v to rounds with and without speculation; None where fewer than two were measured.
+
+    Raises
+    ------
+    InputError
+        The measurements cannot tell host work from verification, or contradict the model.
+    """
+    timed = [row for row in rows if row.step_off_ms is not None and row.step_on_ms is not None]
+    if len(timed) < 2:
+        return None
+    how = deployment.speculation
+    added, per_request = [], []
+    for row in timed:
+        p = deployment.named(row.precision)
+        g = (row.draft_length or how.draft_length) / how.reference_draft_length
+        added.append((row.step_on_ms or 0.0) - (row.step_off_ms or 0.0))
+        per_request.append(deployment.read_ms_per_byte * p.bytes_per_parameter * p.kappa * g * (row.batch_size or 1.0))
+    x, y = np.array(per_request), np.array(added)
+    if np.ptp(x) <= 1e-9 * np.max(x):
+        raise InputError(
+            "step times with and without speculation were measured where verification weighs the same; measure at "
+            "another batch size, to tell it from host work"
+        )
+    slope, host = np.polynomial.Polynomial.fit(x, y, 1).convert().coef[::-1]
+    if host < 0:  # nothing takes negative time: the nearest model without host work
+        host, slope = 0.0, float(x @ y / (x @ x))
+    if slope <= 0:
+        raise InputError(
+            "measured step times do not grow with the batch by speculation, which this model cannot hold; check that "
+            "step_on_ms is a whole round and step_off_ms a step without speculation, at the same batch size"
+        )
+    residual = float(np.sqrt(np.mean((y - host - slope * x) ** 2)))
+    return FittedOverhead(float(host), float(1 / slope), len(timed), residual)
+
+
+def fit_autocorrelation(rows: Sequence[Measured]) -> tuple[FittedChain, ...]:
+    """Fit the chain of matches of every row with survival over at least two positions."""
+    found = []
+    for row in rows:
+        curve = row.survival or ()
+        if len(curve) < 2 or not 0 < curve[0] < 1:
+            continue
+        following = sum(curve[1:]) / sum(curve[:-1])
+        found.append(FittedChain(row.precision, curve[0], following, (following - curve[0]) / (1 - curve[0])))
+    return tuple(found)
+
+
+def with_fitted(deployment: Deployment, etas: Sequence[FittedEta], added: FittedOverhead | None) -> Deployment:
+    """Put fitted values in the place of assumed ones; an eta above 1 counts as 1."""
+    by_name = {each.precision: each for each in etas if not each.is_reference}
+    precisions = []
+    for p in deployment.precisions:
+        if p.name not in by_name:
+            precisions.append(p)
+            continue
+        fit = by_name[p.name]
+        precisions.append(replace(p, eta=min(1.0, fit.eta), eta_interval=fit.interval))
+    how = deployment.speculation
+    if added is not None:
+        how = replace(how, round_host_ms=added.round_host_ms, verify_batch=added.verify_batch)
+    return replace(deployment, precisions=tuple(precisions), speculation=how)

@@ -1,0 +1,126 @@
+"""A traffic regime: who is there at once, how much of the prompts is shared, how repetitive the text is, how long."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from oracle.columns import frozen
+from oracle.errors import Faults, printable
+
+Numbers = NDArray[np.float64]
+SHARES = ("prefix_share", "repetitiveness")
+
+
+@dataclass(frozen=True)
+class Regime:
+    """One regime or many side by side: arrays of one shape, read-only.
+
+    Attributes
+    ----------
+    concurrency : (…,) float64
+        C, requests in flight, from 1 on.
+    prefix_share : (…,) float64
+        rho, share of prompt tokens found in the prefix cache if it is on.
+    repetitiveness : (…,) float64
+        r, share of draft tokens that the unquantised target would accept.
+    prompt_tokens, output_tokens, context_tokens : (…,) float64
+        Mean tokens of a prompt, of an answer, and resident in KV cache per request.
+    """
+
+    concurrency: Numbers
+    prefix_share: Numbers
+    repetitiveness: Numbers
+    prompt_tokens: Numbers
+    output_tokens: Numbers
+    context_tokens: Numbers
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of all arrays; () for one regime."""
+        return self.concurrency.shape
+
+    def at(self, index: Any) -> "Regime":
+        """Take some of the regimes."""
+        return Regime(**{f.name: getattr(self, f.name)[index] for f in fields(self)})
+
+    def having(self, **changes: ArrayLike) -> "Regime":
+        """Give the regimes with other values, broadcast against the rest; for values that are known to be fine."""
+        given = {name: np.asarray(value, dtype=np.float64) for name, value in changes.items()}
+        whole = {f.name: given.get(f.name, getattr(self, f.name)) for f in fields(self)}
+        return replace(self, **{name: frozen(each) for name, each in zip(whole, _same_shape(whole), strict=True)})
+
+    def values(self) -> dict[str, float]:
+        """Give the numbers of one regime by name."""
+        return {f.name: float(getattr(self, f.name)) for f in fields(self)}
+
+    def __iter__(self) -> Iterator["Regime"]:
+        return (self.at(i) for i in np.ndindex(self.shape))
+
+
+NAMES = tuple(f.name for f in fields(Regime))
+
+
+def make_regime(place: str = "traffic", **values: ArrayLike) -> Regime:
+    """Check regimes and lay them out.
+
+    Parameters
+    ----------
+    place
+        What messages begin with.
+    values
+        Every attribute of `Regime`, as numbers or arrays that broadcast against one another.
+
+    Raises
+    ------
+    InputError
+        All faults at once: a name that is missing or unknown, no regimes, a value that is not a number or out of range.
+    """
+    faults = Faults()
+    for name in values.keys() - set(NAMES):
+        faults.add(f"{place}: {printable(name)} is not part of a traffic regime; known: {', '.join(NAMES)}")
+    for name in NAMES:
+        if name not in values:
+            faults.add(f"{place}: {name} is missing; add it")
+    faults.raise_if_any()
+    arrays = {name: np.asarray(values[name], dtype=np.float64) for name in NAMES}
+    laid = dict(zip(NAMES, _same_shape(arrays), strict=True))
+    if not laid["concurrency"].size:
+        faults.add(f"{place}: holds no regimes; give at least one")
+    for name, array in arrays.items():
+        check_range(name, array, place, faults)
+    short = laid["context_tokens"] < laid["prompt_tokens"]
+    if short.any():
+        faults.add(
+            f"{place}{_where(short)}: context_tokens is {laid['context_tokens'][short].flat[0]:g}, less than the "
+            f"prompt's {laid['prompt_tokens'][short].flat[0]:g}; a request holds its whole prompt in the KV cache"
+        )
+    faults.raise_if_any()
+    return Regime(**{name: frozen(array) for name, array in laid.items()})
+
+
+def check_range(name: str, array: Numbers, place: str, faults: Faults) -> None:
+    """Note the first value of a regime that is not a number or out of range, and a likely slip of units."""
+    share = name in SHARES
+    with np.errstate(invalid="ignore"):
+        wrong = ~(np.isfinite(array) & (array >= (0 if share else 1)) & (array <= (1 if share else np.inf)))
+    if not wrong.any():
+        return
+    value = float(array[wrong].flat[0])
+    rule = "it lies in [0, 1]" if share else "it is a finite number of at least 1"
+    slip = ""
+    if share and 1 < value <= 100:
+        slip = f"; a percentage is written as a fraction: {value / 100:g}"
+    elif name.endswith("_tokens") and 0 < value < 1:
+        slip = "; tokens are counted one by one, not in thousands"
+    faults.add(f"{place}{_where(wrong)}: {name} is {value:g}; {rule}{slip}")
+
+
+def _where(wrong: NDArray[np.bool_]) -> str:
+    return f", regime {int(np.argmax(wrong.reshape(-1))) + 1}" if wrong.size > 1 else ""
+
+
+def _same_shape(arrays: dict[str, Numbers]) -> list[Numbers]:
+    return [np.array(each) for each in np.broadcast_arrays(*arrays.values())]

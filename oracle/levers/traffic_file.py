@@ -1,0 +1,201 @@
+"""Traffic as values or as a series: what a file or a table states, completed, checked and laid out.
+
+Values are a table of the keys of `Regime`, with `repetitiveness_low`, `repetitiveness_high`, `prefix_share_low` and
+`prefix_share_high` where they are intervals. A series is CSV or a JSON list with the same columns and, where wanted,
+`slot` (its name), `tenant` (each has its own schedule) and `tokens` (emitted in the slot: its weight). Columns that a
+series lacks are taken from the deployment's [traffic].
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from oracle.acceptance.rows import Row, csv_rows, json_rows, number_of, text_of
+from oracle.errors import Faults, InputError
+from oracle.latency.model_checks import check_keys, check_number
+from oracle.levers.handwritten import tree_from_text
+from oracle.levers.regime import NAMES, SHARES, Numbers, Regime, make_regime
+
+INTERVALS = tuple(f"{name}_{end}" for name in SHARES for end in ("low", "high"))
+COLUMNS = ("slot", "tenant", "tokens", *NAMES, *INTERVALS)
+_NUMBERS = {"tokens", *NAMES, *INTERVALS}
+PlainTraffic = Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """One regime, or the slots of one tenant in order.
+
+    Attributes
+    ----------
+    tenant
+        Whose it is; None where tenants are not told apart.
+    slots
+        Names, one a regime.
+    regime, low, high
+        Arrays of shape (T,): as observed, and with r and rho at the ends of their intervals.
+    tokens : (T,) float64
+        Weights.
+    """
+
+    tenant: str | None
+    slots: tuple[str, ...]
+    regime: Regime
+    low: Regime
+    high: Regime
+    tokens: Numbers
+
+    @property
+    def is_series(self) -> bool:
+        """Whether there are slots to make a schedule of."""
+        return len(self.slots) > 1
+
+
+def check_plain(table: Mapping[str, Any], place: str, faults: Faults) -> PlainTraffic:
+    """Check the keys and kinds of a table of values; what is missing may still come from elsewhere."""
+    check_keys(table, place, (), (*NAMES, *INTERVALS), faults, "traffic")
+    return {
+        key: float(value)
+        for key, value in table.items()
+        if key in (*NAMES, *INTERVALS) and check_number(value, f"{place}{key}", faults)
+    }
+
+
+def plain_traffic(values: PlainTraffic, source: str) -> Traffic:
+    """Lay out one regime.
+
+    Raises
+    ------
+    InputError
+        A value is missing or out of range, or lies outside its interval.
+    """
+    faults = Faults()
+    _check_row(source, values, faults)
+    faults.raise_if_any()
+    return _laid_out(None, ("",), [(source, dict(values))], source, np.ones(1))
+
+
+def traffic_from_text(text: str, source: str, otherwise: PlainTraffic) -> tuple[Traffic, ...]:
+    """Read a traffic file of any form: values as TOML or a JSON object, a series as CSV or a JSON list.
+
+    Parameters
+    ----------
+    otherwise
+        Values for what the file does not state.
+
+    Raises
+    ------
+    InputError
+        All faults at once.
+    """
+    lines = (line.strip() for line in text.splitlines())
+    first = next((line for line in lines if line and not line.startswith("#")), "")
+    if first.startswith("[") or ("=" not in first and not first.startswith("{")):
+        return series_from_text(text, source, otherwise)
+    tree = tree_from_text(text, source)
+    if set(tree) == {"traffic"} and isinstance(tree["traffic"], list):
+        return series_from_text(text, source, otherwise)
+    faults = Faults()
+    values = check_plain(tree, f"{source}: ", faults)
+    faults.raise_if_any()
+    return (plain_traffic(completed(values, otherwise), source),)
+
+
+def completed(values: PlainTraffic, otherwise: PlainTraffic) -> dict[str, float]:
+    """Fill in what is not given; a value that is given makes an interval stated elsewhere another regime's."""
+    kept = {k: v for k, v in otherwise.items() if k not in INTERVALS or k.rpartition("_")[0] not in values}
+    return {**kept, **values}
+
+
+def series_from_text(text: str, source: str, otherwise: PlainTraffic) -> tuple[Traffic, ...]:
+    """Read a series as CSV or JSON, one `Traffic` a tenant in order of appearance.
+
+    Parameters
+    ----------
+    otherwise
+        Values for columns that the series lacks.
+
+    Raises
+    ------
+    InputError
+        Faults of the rows, all at once.
+    """
+    is_json = text.lstrip()[:1] in ("[", "{")
+    rows = json_rows(text, source, "traffic", COLUMNS) if is_json else csv_rows(text, source, COLUMNS)
+    faults = Faults()
+    by_tenant: dict[str | None, list[tuple[str, dict[str, Any]]]] = {}
+    for place, row in rows:
+        values = _numbers(row, place, faults)
+        slot, tenant = (text_of(_as_text(row, name), name, place, faults) for name in ("slot", "tenant"))
+        whole: dict[str, Any] = {**completed(values, otherwise), "slot": slot}
+        if not _NUMBERS & row.keys() - values.keys():  # else a fault was noted, and its consequences would follow
+            _check_row(place, whole, faults)
+        by_tenant.setdefault(tenant, []).append((place, whole))
+    faults.raise_if_any()
+    found = []
+    for tenant, given in by_tenant.items():
+        names = tuple(str(values.pop("slot") or i) for i, (_, values) in enumerate(given, 1))
+        weights = [values.pop("tokens", None) for _, values in given]
+        if None in weights and any(weight is not None for weight in weights):
+            faults.add(f"{source}: tokens are given in some slots only; give them in all of a tenant's or in none")
+            continue
+        tokens = np.array([1.0 if weight is None else weight for weight in weights])
+        found.append(_laid_out(tenant, names, given, source, tokens))
+    faults.raise_if_any()
+    return tuple(found)
+
+
+def _as_text(row: Row, name: str) -> Row:
+    """Take a slot that is a number (an hour) as its name."""
+    value = row.get(name)
+    return {name: str(value)} if isinstance(value, int | float) and not isinstance(value, bool) else row
+
+
+def _numbers(row: Row, place: str, faults: Faults) -> dict[str, float]:
+    found = {}
+    for name in ("tokens", *NAMES, *INTERVALS):
+        value = number_of(row, name, place, faults, least=0.0)
+        if value is not None:
+            found[name] = value
+    return found
+
+
+def _laid_out(
+    tenant: str | None,
+    names: tuple[str, ...],
+    rows: Sequence[tuple[str, dict[str, float]]],
+    source: str,
+    tokens: Numbers,
+) -> Traffic:
+    arrays = {name: np.array([values[name] for _, values in rows]) for name in NAMES}
+    ends = {}
+    for end in ("low", "high"):
+        held = {name: np.array([v.get(f"{name}_{end}", v[name]) for _, v in rows]) for name in SHARES}
+        ends[end] = make_regime(source, **(arrays | held))
+    return Traffic(tenant, names, make_regime(source, **arrays), ends["low"], ends["high"], tokens)
+
+
+def _check_row(place: str, values: Mapping[str, Any], faults: Faults) -> None:
+    """Note everything that is wrong with one row, the interval included."""
+    for name in NAMES:
+        if name not in values:
+            faults.add(f"{place}: {name} is missing; add it there, or under [traffic] of the deployment")
+    if all(name in values for name in NAMES):
+        try:
+            make_regime(place, **{name: values[name] for name in NAMES})
+        except InputError as error:
+            for fault in error.faults:
+                faults.add(fault)
+    for name in SHARES:
+        low, high = values.get(f"{name}_low"), values.get(f"{name}_high")
+        if (low is None) != (high is None):
+            faults.add(f"{place}: {name}_low and {name}_high go together; give both or none")
+        elif low is None or high is None or not 0 <= values.get(name, -1.0) <= 1:
+            continue  # no interval, or the value itself is missing or wrong, which has been said
+        elif not 0 <= low <= values[name] <= high <= 1:
+            faults.add(
+                f"{place}: {name} is {values[name]:g} in [{low:g}, {high:g}]; an interval holds the value and lies in "
+                "[0, 1]"
+            )

@@ -1,0 +1,285 @@
+"""Tables around an answer about serving levers: procedures, moves, phases, drafts, matches, assumptions, fits."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
+from itertools import combinations
+from typing import Any
+
+from oracle.errors import printable
+from oracle.levers.answer import Answer, Fitted
+from oracle.levers.break_even import phase, precision_ratio, repetitiveness_needed
+from oracle.levers.cost import capacity
+from oracle.levers.deployment import Deployment
+from oracle.levers.matches import Reading
+from oracle.levers.toggles import InheritedLever, precision_moves
+from oracle.summaries.levers import answer_table, break_even_table, cost_table, decisions_row, usable
+from oracle.tables import Column, Row, Table, number, show, with_interval, words
+
+_PHASES = ("below both knees", "between the knees", "above both knees")
+CHAINS: tuple[Reading, ...] = ("stationary", "gated", "renewal")
+AUTOCORRELATIONS = (0.0, 0.2, 0.4, 0.6)
+
+
+def answer_tables(found: Answer, fitted: Fitted | None = None, notes: tuple[str, ...] = ()) -> list[Table]:
+    """Give all tables of one regime, the page first."""
+    deployment = found.deployment
+    return [
+        answer_table(found, notes),
+        cost_table(found),
+        break_even_table(found),
+        procedure_table(found),
+        *([moves_table(deployment, found), phases_table(found)] if len(usable(found)) > 1 else []),
+        lengths_table(found),
+        chains_table(found),
+        assumptions_table(found),
+        *fitted_tables(fitted),
+        stated_table(deployment),
+    ]
+
+
+_COMPARED = (
+    words("configuration", "configuration"),
+    number("batch", "batch", ",.6g"),
+    number("ms/token", "cost_ms", ".5f"),
+)
+
+
+def procedure_table(found: Answer) -> Table:
+    """Compare the ordered procedure in both readings with the joint minimum and the capped one."""
+    rows = [
+        decisions_row(name, found, each)
+        for name, each in (
+            ("ordered, literal", found.literal),
+            ("ordered, speculation-aware", found.aware),
+            ("joint minimum", found.joint),
+            ("joint, admission capped", found.capped),
+        )
+    ]
+    columns = (words("procedure", "name"), *_COMPARED, number("regret\n%", "over_joint", ".2f", 100))
+    notes = (
+        "literal: the precision that decodes cheapest without speculation, then prefix cache, then speculation; aware: "
+        "cheapest with the better of the two",
+        "regret: above the joint minimum without a cap",
+    )
+    return Table("levers_procedure", "The source's order against the joint minimum", columns, rows, notes)
+
+
+def lengths_table(found: Answer) -> Table:
+    """Show the joint minimum for every draft length."""
+    stated = found.deployment.speculation.draft_length
+    rows = [
+        {"draft_length": g, "stated": g == stated} | decisions_row(str(g), found, each) for g, each in found.by_length
+    ]
+    columns = (
+        number("draft\ntokens", "draft_length"),
+        *_COMPARED,
+        number("% above\nthe stated", "over_joint", ".2f", 100),
+        Column("", lambda row: "stated" if row["stated"] else "", text=True),
+    )
+    notes = ("all three levers decided again; host work a round is taken as the same for every draft length",)
+    return Table("levers_draft_length", "The cheapest configuration by draft length", columns, rows, notes)
+
+
+def assumptions_table(found: Answer) -> Table:
+    """Show the joint minimum under other readings of what the model leaves open."""
+    rows = [decisions_row("as stated", found, found.joint)]
+    rows += [decisions_row(name, found, each) for name, each in found.by_assumption]
+    columns = (
+        words("if", "name"),
+        *_COMPARED,
+        Column("same levers", lambda row: "yes" if row["same"] else "NO", text=True),
+    )
+    notes = ("what the source's model leaves out or could see otherwise, one at a time",)
+    return Table("levers_assumptions", "Does the answer rest on an assumption?", columns, rows, notes)
+
+
+def moves_table(deployment: Deployment, found: Answer) -> Table:
+    """Show what every move between precisions does to the levers that were right before it."""
+    rows = [
+        {"from": old.name, "to": new.name} | lever_row(lever)
+        for old, new, levers in precision_moves(deployment, found.regime)
+        for lever in levers
+    ]
+    return Table(
+        "levers_moves",
+        "Levers inherited across a change of precision, in this traffic",
+        (words("from", "from"), words("to", "to"), *LEVER_COLUMNS),
+        rows,
+        LEVER_NOTES,
+    )
+
+
+def change_table(levers: Sequence[InheritedLever], before: str, after: str) -> Table:
+    """Show what a change of setting does to the levers that were right before it."""
+    return Table(
+        "levers_change",
+        f"Levers inherited from {printable(before, 200)}, now {printable(after, 200)}",
+        LEVER_COLUMNS,
+        [lever_row(lever) for lever in levers],
+        LEVER_NOTES,
+    )
+
+
+def lever_row(each: InheritedLever) -> dict[str, Any]:
+    """Give one lever before and after a change."""
+    return {
+        "lever": each.lever,
+        "was_on": each.was_on,
+        "needed_before": each.before.needed,
+        "needed_after": each.after.needed,
+        "observed": each.after.observed,
+        "gain_before": each.before.gain,
+        "gain_after": each.after.gain,
+        "invalidated": each.invalidated,
+    }
+
+
+def _needed_share(value: float) -> str:
+    return "never" if value > 1 else show(value, ".3f")
+
+
+def _verdict(row: Row) -> str:
+    if not row["invalidated"]:
+        return "stays " + ("on" if row["was_on"] else "off")
+    return "SWITCH OFF" if row["was_on"] else "SWITCH ON"
+
+
+LEVER_COLUMNS = (
+    words("lever", "lever"),
+    Column("was", lambda row: "on" if row["was_on"] else "off", text=True),
+    Column("needed\nbefore", lambda row: _needed_share(row["needed_before"])),
+    Column("needed\nafter", lambda row: _needed_share(row["needed_after"])),
+    number("observed", "observed", ".3f"),
+    number("% if on,\nbefore", "gain_before", "+.1f", 100),
+    number("% if on,\nafter", "gain_after", "+.1f", 100),
+    Column("then", _verdict, text=True),
+)
+LEVER_NOTES = (
+    "% if on: what the lever does to its own part of the cost (speculation: decode; prefix cache: prefill and managing "
+    "it); was: as its break-even says before the change",
+)
+
+
+def phases_table(found: Answer) -> Table:
+    """Show the gain of every lower precision over every higher one, in its three phases."""
+    deployment, regime = found.deployment, found.regime
+    rows = []
+    for i, j in combinations(usable(found), 2):
+        higher, lower = deployment.precisions[i], deployment.precisions[j]
+        knees = sorted(float(capacity(deployment, p, regime)) for p in (higher, lower))
+        at = {"now": regime, "below": regime.having(concurrency=1.0), "above": regime.having(concurrency=knees[1])}
+        ratios = {name: float(precision_ratio(deployment, lower, higher, each)) for name, each in at.items()}
+        where = _PHASES[int(phase(deployment, lower, higher, regime))]
+        rows.append({"pair": f"{lower.name} / {higher.name}", "knees": knees, "phase": where} | ratios)
+    columns = (
+        words("decode cost of", "pair"),
+        Column("knees", lambda row: " – ".join(f"{knee:,.0f}" for knee in row["knees"])),
+        number("below\nboth", "below", ".4f"),
+        number("above\nboth", "above", ".4f"),
+        number("here", "now", ".4f"),
+        words("phase", "phase"),
+    )
+    notes = (
+        "without speculation; between the knees the gain grows with every request, so a wrong concurrency costs "
+        "most there",
+    )
+    return Table("levers_precision", "What a lower precision gains, by concurrency", columns, rows, notes)
+
+
+def chains_table(found: Answer) -> Table:
+    """Show the break-even repetitiveness under the three readings of autocorrelated matches."""
+    deployment, regime = found.deployment, found.regime
+    rows = []
+    for reading in CHAINS:
+        for index in usable(found):
+            p = deployment.precisions[index]
+            needed = {}
+            for x in AUTOCORRELATIONS:
+                how = replace(deployment.speculation, reading=reading, autocorrelation=x)
+                r = repetitiveness_needed(replace(deployment, speculation=how), p, regime)
+                needed[f"x_{x:g}"] = float(r)
+            rows.append({"reading": reading, "precision": p.name} | needed | {"moves": _moves(list(needed.values()))})
+    columns = (
+        words("matches", "reading"),
+        words("precision", "precision"),
+        *(Column(f"x = {x:g}", _needed(f"x_{x:g}")) for x in AUTOCORRELATIONS),
+        words("r* with x", "moves"),
+    )
+    notes = (
+        "x: lag-1 autocorrelation of matches; the source expects r* to fall with it",
+        "stationary: r is the acceptance of the first draft position; gated: the same, and a draft is made only after "
+        "a match; renewal: r is the match rate of all tokens, and rounds begin right after mismatches",
+    )
+    return Table("levers_autocorrelation", "r* if matches follow one another", columns, rows, notes)
+
+
+def _moves(needed: list[float]) -> str:
+    """Say which way the break-even goes from no autocorrelation to the largest."""
+    if needed[0] == needed[-1]:
+        return "unchanged"
+    return "falls" if needed[-1] < needed[0] else "rises"
+
+
+def _needed(key: str) -> Callable[[Row], str]:
+    return lambda row: _needed_share(row[key])
+
+
+def fitted_tables(fitted: Fitted | None) -> list[Table]:
+    """Show what was fitted from measurements."""
+    if fitted is None:
+        return []
+    tables = [_eta_table(fitted)] if fitted.etas else []
+    if fitted.overhead is not None:
+        columns = (
+            number("host work\nms/round", "round_host_ms", ".4f"),
+            number("verify\nbatch", "verify_batch", ",.1f"),
+            number("measured", "n"),
+            number("residual\nms", "residual_ms", ".4f"),
+        )
+        title = "Overhead from measured steps with and without speculation"
+        tables.append(Table("levers_overhead", title, columns, [asdict(fitted.overhead)]))
+    if fitted.chains:
+        of_chain = (
+            words("precision", "precision"),
+            number("first\nposition", "first", ".4f"),
+            number("after a\nmatch", "following", ".4f"),
+            number("x", "autocorrelation", ".3f"),
+        )
+        rows = [asdict(each) for each in fitted.chains]
+        title = "Autocorrelation of matches from survival by position"
+        tables.append(Table("levers_chains", title, of_chain, rows, ("stationary reading",)))
+    return tables
+
+
+def _eta_table(fitted: Fitted) -> Table:
+    rows = []
+    for each in fitted.etas:
+        low, high = each.interval or (None, None)
+        rows.append(asdict(each) | {"eta_low": low, "eta_high": high})
+    columns = (
+        words("precision", "precision"),
+        number("acceptance", "acceptance", ".4f"),
+        number("rounds", "rounds"),
+        with_interval("eta", "eta", ".4f"),
+    )
+    note = "against the widest precision measured; 95 %, binomial, rounds taken as independent"
+    return Table("levers_eta", "eta from measured acceptance", columns, rows, (note,))
+
+
+def stated_table(deployment: Deployment) -> Table:
+    """Echo every parameter of the deployment."""
+    values = asdict(deployment)
+    precisions, how = values.pop("precisions"), values.pop("speculation")
+    values |= {f"speculation.{key}": value for key, value in how.items()}
+    for each in precisions:
+        name = each.pop("name")
+        values |= {f"{name}.{key}": value for key, value in each.items()}
+    rows = [{"parameter": key, "value": value} for key, value in values.items() if value is not None]
+    columns = (words("parameter", "parameter"), Column("value", lambda row: _plain(row["value"])))
+    return Table("levers_parameters", "Parameters", columns, rows)
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, tuple):
+        return " – ".join(f"{end:g}" for end in value)
+    return f"{value:g}" if isinstance(value, float) else printable(str(value))

@@ -1,0 +1,213 @@
+"""Deployments, traffic and measurements typed by hand: what is read, and every fault in words, all at once."""
+
+import json
+import warnings
+
+import numpy as np
+import pytest
+from levers_strategies import LEVERS, example
+
+from oracle.errors import InputError, InputWarning
+from oracle.levers.deployment_file import deployment_from_text, read_deployment
+from oracle.levers.fitted import Measured
+from oracle.levers.measured_file import measured_from_text
+from oracle.levers.traffic_file import plain_traffic, series_from_text, traffic_from_text
+
+TOML = (LEVERS / "deployment.toml").read_text("utf-8")
+PLAIN = {
+    "concurrency": 24.0,
+    "prefix_share": 0.85,
+    "repetitiveness": 0.92,
+    "prompt_tokens": 12000.0,
+    "output_tokens": 300.0,
+    "context_tokens": 16384.0,
+}
+
+
+def faults_of(call, *arguments):
+    with pytest.raises(InputError) as refusal:
+        call(*arguments)
+    return refusal.value.faults
+
+
+def test_json_says_the_same_as_toml():
+    tree = {
+        "format": "draft-oracle/deployment",
+        "version": 1,
+        "hardware": {"hbm_bytes": 1536e9, "bandwidth_bytes_per_s": 64e12},
+        "model": {"parameters": 235e9, "parameters_read": 235e9, "kv_bytes_per_token": 192512},
+        "costs": {"prefill_ms_per_token": 0.005, "cache_ms_per_token": 5e-6},
+        "speculation": {"draft_length": 8, "round_host_ms": 0.11015625, "verify_batch": 640},
+        "precision": [
+            {"name": name, "bytes_per_parameter": b, "eta": eta}
+            for name, b, eta in (("FP16", 2, 1.0), ("FP8", 1, 0.97), ("NVFP4", 0.5, 0.7))
+        ],
+        "traffic": PLAIN,
+    }
+    found = deployment_from_text(json.dumps(tree), "d.json")
+    assert found.deployment == example()
+    assert dict(found.traffic) == PLAIN
+
+
+def test_every_key_is_read():
+    text = TOML.replace("bandwidth_bytes_per_s", "price_per_hour = 40\nbandwidth_bytes_per_s", 1)
+    text = text.replace(
+        "draft_length = 8\n", 'draft_length = 6\nbase_match = 0.1\nreading = "renewal"\nautocorrelation = 0.2\n', 1
+    )
+    text = text.replace("version = 1", "version = 1\nmin_quality = 0.5")
+    text = text.replace("eta = ", "quality = 0.9\nkappa = 1.5\neta_low = 0.6\neta_high = 1.0\neta = ")
+    text += "\n[assumptions]\nkv_read_share = 0.5\nkv_shared_on_hit = true\nprefill_by_precision = true\n"
+    found = deployment_from_text(text, "d.toml").deployment
+    how = found.speculation
+    assert (found.price_per_hour, found.min_quality, found.kv_read_share) == (40, 0.5, 0.5)
+    assert (found.kv_shared_on_hit, found.prefill_by_precision) == (True, True)
+    assert (how.draft_length, how.base_match, how.reading, how.autocorrelation) == (6, 0.1, "renewal", 0.2)
+    p = found.precisions[2]
+    assert (p.quality, p.kappa, p.eta_interval) == (0.9, 1.5, (0.6, 1.0))
+
+
+def test_all_faults_of_a_deployment_file_at_once():
+    text = TOML.replace("hbm_bytes = 1536e9", 'hbm_bytes = "lots"\ncolour = 1')
+    text = text.replace("parameters_read = 235e9", "").replace("draft_length = 8\n", "draft_length = 8.5\n", 1)
+    text = text.replace("verify_batch = 640", "verify_batch = -1").replace("eta = 0.97", "eta = 97\neta_low = 0.9")
+    text += '\n[assumptions]\nkv_shared_on_hit = 1\n[traffic]\nconcurrency = "many"\nload = 3\n'
+    assert faults_of(deployment_from_text, text, "d.toml") == (
+        "d.toml: hardware.colour is not a key of a deployment; known here: hbm_bytes, bandwidth_bytes_per_s, "
+        "price_per_hour",
+        "d.toml: hardware.hbm_bytes is text; it is a number",
+        "d.toml: model.parameters_read is missing; add it",
+        "d.toml: speculation.draft_length is 8.5; it is a whole number",
+        "d.toml: assumptions.kv_shared_on_hit is a number; it is true or false",
+        "d.toml: precision 2: eta_low and eta_high go together; give both or none",
+        "d.toml: traffic.load is not a key of traffic; known here: concurrency, prefix_share, repetitiveness, "
+        "prompt_tokens, output_tokens, context_tokens, prefix_share_low, prefix_share_high, repetitiveness_low, "
+        "repetitiveness_high",
+        "d.toml: traffic.concurrency is text; it is a number",
+        "d.toml: speculation.verify_batch is -1; it is a finite number above 0",
+        "d.toml: precision FP8: eta is 97; it is a finite number above 0 and at most 1; a percentage is written as a "
+        "fraction: 0.97",
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        (
+            "format = 'other'\nversion = 1",
+            "d.toml: format and version are 'other', 1; a deployment says format = \"draft-oracle/deployment\", "
+            "version = 1",
+        ),
+        ("{", "d.toml, line 1, column 2: not JSON"),
+        ("= 3", "d.toml: not TOML (Invalid statement (at line 1, column 1)); mend it there, or give JSON"),
+        (TOML.replace("[[precision]]", "[[precisions]]"), "d.toml: precisions is not a key of a deployment"),
+        (TOML.replace("[costs]", "costs = 3\n[kosten]"), "d.toml: kosten is not a key of a deployment"),
+        (TOML.replace("640", "nan"), "d.toml: speculation.verify_batch is nan; it is a finite number"),
+        (
+            TOML.replace("draft_length = 8\n", "reading = 3\n", 1),
+            "d.toml: speculation.reading is a number; it is a text",
+        ),
+        (
+            TOML.replace("verify_batch = 640", 'verify_batch = 640\nreading = "markov"'),
+            "d.toml: speculation.reading is 'markov'; known: independent, stationary, gated, renewal",
+        ),
+        (TOML.replace('name = "FP8"', "name = 8"), "d.toml: precision 2: name is a number; it is a text"),
+        (TOML.partition("[[")[0] + "\n[precision]\nx = 1", "d.toml: precision is an object; it is a list of tables"),
+    ],
+)
+def test_deployment_files_that_are_refused(text, fault):
+    faults = faults_of(deployment_from_text, text, "d.toml")
+    assert any(each.startswith(fault) for each in faults), faults
+
+
+def test_eta_that_rises_as_bytes_fall_is_warned_of():
+    with pytest.warns(InputWarning) as warned:
+        deployment_from_text(TOML.replace("eta = 0.97", "eta = 0.5"), "d.toml")
+    assert str(warned[0].message) == (
+        "d.toml: eta rises from 0.5 (FP8) to 0.7 (NVFP4) as parameters get fewer bytes; quantisation usually costs "
+        "acceptance"
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        read_deployment(LEVERS / "deployment.toml")
+
+
+def test_traffic_as_values():
+    (found,) = traffic_from_text((LEVERS / "coding-agent.toml").read_text("utf-8"), "t.toml", {})
+    assert not found.is_series
+    assert found.regime.at(0).values() == PLAIN
+    text = json.dumps({"repetitiveness": 0.5, "repetitiveness_low": 0.4, "repetitiveness_high": 0.6})
+    (found,) = traffic_from_text(text, "t.json", PLAIN | {"prefix_share_low": 0.8, "prefix_share_high": 0.9})
+    assert (float(found.low.repetitiveness[0]), float(found.high.repetitiveness[0])) == (0.4, 0.6)
+    assert (float(found.low.prefix_share[0]), float(found.high.prefix_share[0])) == (0.8, 0.9)
+
+
+def test_an_interval_does_not_outlive_its_value():
+    otherwise = PLAIN | {"repetitiveness_low": 0.9, "repetitiveness_high": 0.95}
+    (found,) = traffic_from_text("repetitiveness = 0.2", "t.toml", otherwise)
+    assert float(found.low.repetitiveness[0]) == float(found.high.repetitiveness[0]) == 0.2
+
+
+def test_a_series_by_tenant():
+    text = "tenant,slot,concurrency,tokens\na,1,10,5\nb,1,20,\na,2,30,15\n"
+    a, b = series_from_text(text, "t.csv", PLAIN)
+    assert (a.tenant, a.slots, list(a.regime.concurrency), list(a.tokens)) == ("a", ("1", "2"), [10, 30], [5, 15])
+    assert (b.tenant, b.is_series, list(b.tokens)) == ("b", False, [1])
+    assert (a.regime.repetitiveness == 0.92).all()
+    rows = [{"slot": 1, "concurrency": 10}, {"slot": 2, "concurrency": 30}]
+    for text in (json.dumps(rows), json.dumps({"traffic": rows})):
+        (found,) = traffic_from_text(text, "t.json", PLAIN)
+        assert (found.slots, found.tenant) == (("1", "2"), None)
+        assert np.array_equal(found.regime.concurrency, [10, 30])
+
+
+def test_all_faults_of_a_series_at_once():
+    text = "slot,concurrency,prefix_share,repetitiveness,repetitiveness_low,repetitiveness_high\n"
+    text += "a,0,0.5,0.3,0.2,0.4\nb,10,40,0.3,0.35,0.4\nc,x,0.5,0.3,0.2,\n"
+    text += "d,9,0.5,0.3,0.2,\n"
+    assert faults_of(series_from_text, text, "t.csv", PLAIN) == (
+        "t.csv, line 2: concurrency is 0; it is a finite number of at least 1",
+        "t.csv, line 3: prefix_share is 40; it lies in [0, 1]; a percentage is written as a fraction: 0.4",
+        "t.csv, line 3: repetitiveness is 0.3 in [0.35, 0.4]; an interval holds the value and lies in [0, 1]",
+        "t.csv, line 4: concurrency is 'x'; it is a number of at least 0",
+        "t.csv, line 5: repetitiveness_low and repetitiveness_high go together; give both or none",
+    )
+    assert faults_of(series_from_text, "slot,concurrency\na,3\n", "t.csv", {}) == tuple(
+        f"t.csv, line 2: {name} is missing; add it there, or under [traffic] of the deployment"
+        for name in list(PLAIN)[1:]
+    )
+    assert faults_of(series_from_text, "concurrency,tokens\n3,1\n4,\n", "t.csv", PLAIN) == (
+        "t.csv: tokens are given in some slots only; give them in all of a tenant's or in none",
+    )
+    assert faults_of(series_from_text, "concurrency,load\n3,1\n", "t.csv", PLAIN)[0].startswith(
+        "t.csv: 'load' is not a column here; known: slot, tenant, tokens, concurrency"
+    )
+    assert faults_of(series_from_text, "concurrency\n", "t.csv", PLAIN)[0].startswith("t.csv: holds no rows")
+    assert faults_of(plain_traffic, {}, "t")[0] == (
+        "t: concurrency is missing; add it there, or under [traffic] of the deployment"
+    )
+
+
+def test_measurements():
+    rows = measured_from_text((LEVERS / "measured.csv").read_text("utf-8"), "m.csv")
+    assert rows[0] == Measured("FP16", 32.0, 8, 7.34, 7.82, 0.412, 20000, None)
+    text = json.dumps([{"precision": "FP8", "survival": [0.4, 0.2], "rounds": 100}])
+    assert measured_from_text(text, "m.json") == (Measured("FP8", survival=(0.4, 0.2), rounds=100),)
+
+
+def test_all_faults_of_measurements_at_once():
+    text = "precision,batch_size,step_off_ms,step_on_ms,acceptance\nFP8,32,3,,1.2\n,,3,4,\nFP8,,,,\nFP8,0.5,-1,3,\n"
+    assert faults_of(measured_from_text, text, "m.csv") == (
+        "m.csv, line 2: acceptance is 1.2; a share lies in [0, 1]",
+        "m.csv, line 2: step_off_ms is there without the other; a step with and one without speculation go together",
+        "m.csv, line 3: precision is missing; name one of the deployment's",
+        "m.csv, line 3: batch_size is missing; step times need it",
+        "m.csv, line 4: nothing was measured; give acceptance, or step_off_ms and step_on_ms",
+        "m.csv, line 5: batch_size is '0.5'; it is a number of at least 1",
+        "m.csv, line 5: step_off_ms is '-1'; it is a number of at least 0",
+    )
+    wrong = [{"precision": "a", "survival": "x"}, {"precision": "a", "survival": [0.2, 0.4]}]
+    assert faults_of(measured_from_text, json.dumps(wrong), "m.json") == (
+        "m.json, row 1: survival is a list of numbers, one for each position of the draft",
+        "m.json, row 2, position 2: survival rises from 0.2 to 0.4 and never can; if these are conditional rates, "
+        "multiply them up to each position",
+    )

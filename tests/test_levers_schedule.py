@@ -1,0 +1,228 @@
+"""Schedules with hysteresis, changes of setting, intervals, fits from measurements."""
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from levers_strategies import deployments, example, having_eta, regimes, traffic
+
+from oracle.errors import InputError
+from oracle.levers.break_even import critical_concurrency
+from oracle.levers.cost import TOGGLES, capacity, cost_parts
+from oracle.levers.fitted import Measured, fit_autocorrelation, fit_eta, fit_overhead, with_fitted
+from oracle.levers.procedure import decide_joint
+from oracle.levers.schedule import schedule
+from oracle.levers.toggles import Setting, check_change, precision_moves
+from oracle.levers.uncertainty import possible_configurations, toggle_verdicts
+
+D = example()
+days = st.lists(st.floats(1, 600), min_size=2, max_size=20)
+
+
+@given(days, st.floats(0, 0.5))
+@settings(max_examples=60)
+def test_hysteresis_as_defined(C, band):
+    """Off above (1 + band) B_c, on below (1 - band) B_c, in between as before; where the cache is full, by B itself."""
+    made = schedule(D, traffic(np.array(C)), band=band)
+    p = D.precisions[made.precision]
+    K = float(capacity(D, p, traffic()))
+    for critical, states in zip(
+        critical_concurrency(D, p, traffic()), (made.speculation_on, made.cache_on), strict=True
+    ):
+        B_c = float(critical)
+        for t, value in enumerate(C):
+            B = min(value, K)
+            if t == 0 or B == K:
+                expected = B_c > B
+            elif B_c * (1 + band) < B:
+                expected = False
+            elif B_c * (1 - band) > B or (np.isinf(B_c)):
+                expected = True
+            else:
+                expected = states[t - 1]
+            if abs(B / B_c - 1 - band) > 1e-9 and abs(B / B_c - 1 + band) > 1e-9:
+                assert states[t] == expected, (t, B, B_c)
+
+
+@given(deployments(), days)
+@settings(max_examples=60)
+def test_without_hysteresis_nothing_beats_the_schedule_but_a_free_precision(deployment, C):
+    slots = traffic(np.array(C))
+    fitting = [p for p in deployment.precisions if (capacity(deployment, p, slots) >= 1).all()]
+    if not fitting:
+        with pytest.raises(InputError, match="does not fit"):
+            schedule(deployment, slots)
+        return
+    made = schedule(deployment, slots, band=0.0)
+    assert made.free_ms <= made.mean_ms * (1 + 1e-12)
+    assert made.mean_ms == pytest.approx(made.undamped_ms, rel=1e-9)
+    assert made.mean_ms <= made.static_ms * (1 + 1e-9)
+
+
+def test_weights_are_tokens_of_slots():
+    slots = traffic(np.array([20.0, 400.0]))
+    first, second = (float(schedule(D, slots, weights).mean_ms) for weights in ([1, 0], [0, 1]))
+    both = schedule(D, slots, [1, 3])
+    assert both.mean_ms == pytest.approx((first + 3 * second) / 4)
+    assert (both.speculation_on == [True, False]).all()
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: schedule(D, traffic()), "a schedule needs slots in one row; the regimes have the shape ()"),
+        (lambda: schedule(D, traffic(np.ones(3)), [1, 2]), "2 weights for 3 slots; give one for each"),
+        (
+            lambda: schedule(D, traffic(np.ones(2)), [1, float("nan")]),
+            "weights of slots are finite, not negative and not all 0",
+        ),
+        (lambda: schedule(D, traffic(np.ones(2)), [0, 0]), "weights of slots are finite, not negative and not all 0"),
+        (
+            lambda: schedule(D, traffic(np.ones(2)), band=1.0),
+            "the hysteresis band is 1.0; it is a share of at least 0 and below 1",
+        ),
+        (
+            lambda: schedule(
+                replace(D, hbm_bytes=200e9, precisions=D.precisions[2:]),
+                traffic(np.ones(2), L_ctx=np.array([16384.0, 1e6])),
+            ),
+            "slot 2: NVFP4: does not fit: 117.5 GB of weights and 192.5 GB of KV cache for one request of 1e+06 "
+            "tokens, on 200.0 GB; give more memory, a lower precision or a shorter context",
+        ),
+    ],
+)
+def test_refusals(call, message):
+    with pytest.raises(InputError) as refusal:
+        call()
+    assert str(refusal.value) == message
+
+
+@given(deployments(kv_read=False), regimes())
+@settings(max_examples=60)
+def test_a_move_between_precisions_is_judged_by_the_cost(deployment, regime):
+    """What a lever saves or costs after the move is what pricing it says."""
+    for old, new, levers in precision_moves(deployment, regime):
+        del old
+        ms = {t: cost_parts(deployment, new, regime, t) for t in TOGGLES}
+        assert levers[0].after.pays == (ms[TOGGLES[2]].decode_ms < ms[TOGGLES[0]].decode_ms)
+        cached = ms[TOGGLES[1]].prefill_ms + ms[TOGGLES[1]].cache_ms
+        assert levers[1].after.pays == (cached < ms[TOGGLES[0]].prefill_ms)
+        assert levers[0].invalidated == (levers[0].was_on != levers[0].after.pays)
+
+
+def test_a_toggle_that_runs_is_checked_as_it_runs():
+    at = traffic(256)
+    setting = Setting(D, D.named("NVFP4"), at)
+    speculation, prefix = check_change(setting, setting, TOGGLES[3])
+    assert speculation.invalidated
+    assert prefix.invalidated
+    assert not check_change(setting, setting)[0].invalidated
+
+
+def ends(low, high, **fixed):
+    """Lower and upper end of a box: r and rho as pairs."""
+    return traffic(r=low[0], rho=low[1], **fixed), traffic(r=high[0], rho=high[1], **fixed)
+
+
+def test_intervals_decide_or_leave_undecided():
+    p = D.named("NVFP4")  # r* = 0.1416, rho* = 0.064 at 32 requests
+    assert toggle_verdicts(D, p, *ends((0.15, 0.07), (0.3, 0.5))) == ("on", "on")
+    assert toggle_verdicts(D, p, *ends((0.0, 0.0), (0.14, 0.06))) == ("off", "off")
+    assert toggle_verdicts(D, p, *ends((0.1, 0.05), (0.2, 0.1))) == ("undecided", "undecided")
+    unsure = replace(p, eta_interval=(0.5, 0.9))
+    assert toggle_verdicts(D, unsure, *ends((0.15, 0.1), (0.15, 0.1))) == ("undecided", "on")
+
+
+@given(st.floats(0, 1), st.floats(0, 1), st.floats(0, 1), st.floats(0, 1), st.floats(1, 500))
+@settings(max_examples=40)
+def test_every_decision_within_a_box_is_among_the_possible(r0, r1, rho0, rho1, C):
+    lows, highs = ((min(a, b), max(a, b)) for a, b in ((r0, r1), (rho0, rho1)))
+    low, high = ends((lows[0], highs[0]), (lows[1], highs[1]), C=C)
+    unsure = replace(D, precisions=(*D.precisions[:2], replace(D.precisions[2], eta_interval=(0.6, 0.8))))
+    found = set(possible_configurations(unsure, low, high))
+    for r, rho, eta in itertools.product(lows, highs, (0.6, 0.7, 0.8)):
+        decided = decide_joint(having_eta(D, NVFP4=eta), traffic(C, rho, r))
+        near_tie = float(decided.runner_up_ms / decided.cost_ms) - 1 < 1e-9
+        assert near_tie or decided.configuration() in found
+
+
+def measured(deployment, batches=(16, 64, 200), noise=0.0, seed=0):
+    """Steps of the model itself, with relative noise on what speculation adds."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    for p, B in itertools.product(deployment.precisions, batches):
+        step = deployment.read_ms_per_byte * p.bytes_per_parameter
+        how = deployment.speculation
+        added = (
+            how.round_host_ms + step * p.kappa * how.draft_length / how.reference_draft_length * B / how.verify_batch
+        )
+        rows.append(Measured(p.name, B, None, step, step + added * (1 + noise * rng.standard_normal())))
+    return rows
+
+
+def test_overhead_is_given_back():
+    found = fit_overhead(D, measured(D))
+    assert found.round_host_ms == pytest.approx(D.speculation.round_host_ms, rel=1e-9)
+    assert found.verify_batch == pytest.approx(640, rel=1e-9)
+    assert (found.n, found.residual_ms) == (9, pytest.approx(0, abs=1e-12))
+    noisy = fit_overhead(D, measured(D, batches=tuple(range(16, 400, 8)), noise=0.05))
+    assert noisy.verify_batch == pytest.approx(640, rel=0.05)
+    assert fit_overhead(D, measured(D)[:1]) is None
+
+
+def test_eta_is_given_back_with_its_interval():
+    """95 % intervals hold the true eta in about 95 % of binomial samples."""
+    rng = np.random.default_rng(3)
+    held = 0
+    for _ in range(400):
+        rates = [rng.binomial(2000, 0.5 * eta) / 2000 for eta in (1.0, 0.7)]
+        rows = [Measured(n, acceptance=a, rounds=2000) for n, a in zip(("FP16", "NVFP4"), rates, strict=True)]
+        low, high = fit_eta(D, rows)[1].interval
+        held += low <= 0.7 <= high
+    assert 0.92 < held / 400 < 0.98
+    uncounted = fit_eta(D, [Measured("FP16", acceptance=0.4), Measured("NVFP4", survival=(0.3, 0.1))])
+    assert [(each.eta, each.interval, each.rounds) for each in uncounted] == [(1.0, None, 0), (0.3 / 0.4, None, 0)]
+    used = with_fitted(D, uncounted, None)
+    assert [p.eta for p in used.precisions] == [1.0, 0.97, 0.3 / 0.4]
+    assert fit_eta(D, [Measured("FP16", acceptance=0.4)]) == ()
+
+
+def test_autocorrelation_is_given_back():
+    a, x = 0.4, 0.3
+    p11 = a + x * (1 - a)
+    (chain,) = fit_autocorrelation([Measured("FP16", survival=tuple(a * p11**j for j in range(5)))])
+    assert (chain.first, chain.autocorrelation) == (a, pytest.approx(x))
+    assert fit_autocorrelation([Measured("FP16", survival=(0.4,))]) == ()
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (
+            [Measured("FP16", 32, None, 7.0, 7.5), Measured("FP16", 32, None, 7.0, 7.6)],
+            "step times with and without speculation were measured where verification weighs the same; measure at "
+            "another batch size, to tell it from host work",
+        ),
+        (
+            [Measured("FP16", 32, None, 7.0, 6.5), Measured("FP16", 64, None, 7.0, 6.0)],
+            "measured step times do not grow with the batch by speculation, which this model cannot hold; check that "
+            "step_on_ms is a whole round and step_off_ms a step without speculation, at the same batch size",
+        ),
+    ],
+)
+def test_measurements_that_cannot_tell(rows, message):
+    with pytest.raises(InputError) as refusal:
+        fit_overhead(D, rows)
+    assert str(refusal.value) == message
+
+
+def test_measurements_of_unknown_precisions_or_without_a_match():
+    with pytest.raises(InputError) as refusal:
+        fit_eta(D, [Measured("INT4", acceptance=0.5)])
+    assert str(refusal.value) == "'INT4' is not a precision of this deployment; it has FP16, FP8, NVFP4"
+    with pytest.raises(InputError) as refusal:
+        fit_eta(D, [Measured("FP16", acceptance=0.0), Measured("FP8", acceptance=0.1)])
+    assert str(refusal.value) == "FP16: acceptance is 0, so no eta can be measured against it"
