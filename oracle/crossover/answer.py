@@ -1,0 +1,166 @@
+"""The crossover: from traffic and a latency model to every batch size at which speculation pays."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oracle.crossover import pays
+from oracle.crossover.costs import ASSUMED, EXTRAPOLATED, BatchCosts, Scaling, batch_costs
+from oracle.crossover.jackknife import half_widths
+from oracle.crossover.pays import Crossings
+from oracle.crossover.traffic import Traffic
+from oracle.errors import InputError
+from oracle.latency.model import LatencyModel
+
+
+@dataclass(frozen=True)
+class Crossover:
+    """Speed-ups by batch size and draft length, and what follows from them.
+
+    Attributes
+    ----------
+    lengths
+        Draft lengths that may be chosen, 0 included.
+    traffic, costs
+        What it rests on.
+    round_ms, speed_up, half_width : (B, K + 1) float64
+        Milliseconds of a round; speed-up over K = 0 and half its 95 % interval (NaN: none). NaN where a length cannot
+        be priced or does not fit.
+    states : (B,) int8
+        Whether some K >= 1 pays: index into `pays.STATES`.
+    best : (B,) int64
+        The fastest K >= 1; 0 where none is known.
+    crossings
+        All intervals at which some K >= 1 pays.
+    acceptance_needed : (B,) float64
+        Match probability, the same at all positions, from which on some K >= 1 pays.
+    off_base_needed_ms, off_base_ms : (B,) float64, milliseconds
+        Base time of a K = 0 round above which speculation pays, and the one that was used.
+    draft_request_most_ms : (B,) float64, milliseconds
+        Time of a draft token for a further request up to which some K >= 1 pays.
+    limit : (K + 1,) float64
+        Speed-up as batches grow without end.
+    most_requests : (K + 1,) int64
+        What the KV cache holds.
+    clipped
+        Whether the KV cache, not the question, ends the batch sizes.
+    ranges
+        The schedule: batch sizes (both ends included) and their draft length.
+    """
+
+    lengths: tuple[int, ...]
+    traffic: Traffic
+    costs: BatchCosts
+    round_ms: NDArray[np.float64]
+    speed_up: NDArray[np.float64]
+    half_width: NDArray[np.float64]
+    states: NDArray[np.int8]
+    best: NDArray[np.int64]
+    crossings: Crossings
+    acceptance_needed: NDArray[np.float64]
+    off_base_needed_ms: NDArray[np.float64]
+    off_base_ms: NDArray[np.float64]
+    draft_request_most_ms: NDArray[np.float64]
+    limit: NDArray[np.float64]
+    most_requests: NDArray[np.int64]
+    clipped: bool
+    ranges: tuple[tuple[tuple[int, int], int], ...]
+
+    @property
+    def most(self) -> int:
+        """The largest batch size that was looked at."""
+        return len(self.states)
+
+    @property
+    def settled(self) -> NDArray[np.bool_]:
+        """Whether the interval of the best length leaves 1 out, (B,); False where there is no interval."""
+        at = np.arange(self.most)
+        with np.errstate(invalid="ignore"):
+            return np.asarray(np.abs(self.speed_up[at, self.best] - 1) > self.half_width[at, self.best])
+
+    @property
+    def extrapolated(self) -> NDArray[np.bool_]:
+        """Whether any price that a batch size rests on is not measured, (B,)."""
+        at = np.arange(self.most)
+        used = np.stack([self.costs.basis[:, 0], self.costs.basis[at, self.best]])
+        return np.asarray(np.isin(used, (ASSUMED, EXTRAPOLATED)).any(axis=0))
+
+    def ends(self) -> list[tuple[tuple[int, int | None], int]]:
+        """The schedule for an engine: the last range has no end unless memory ends it."""
+        ranges: list[tuple[tuple[int, int | None], int]] = list(self.ranges)
+        (first, last), k = ranges[-1]
+        return [*ranges[:-1], ((first, last if self.clipped else None), k)]
+
+
+def crossover(
+    traffic: Traffic,
+    model: LatencyModel,
+    lengths: Sequence[int],
+    *,
+    scaling: Scaling | None = None,
+    kv_tokens: int | None = None,
+    noise: float = 0.0,
+) -> Crossover:
+    """Find every batch size at which speculation pays.
+
+    Parameters
+    ----------
+    lengths
+        Draft lengths that may be chosen; 0 is always compared with.
+    kv_tokens
+        Tokens that the KV cache holds; None: no end.
+    noise
+        Share of the best rate that the schedule may lose for fewer ranges.
+
+    Raises
+    ------
+    InputError
+        Not one request fits.
+    """
+    k_max = len(traffic.mean_length) - 1
+    scaling = scaling or Scaling()
+    fits = pays.most_requests(kv_tokens, traffic.context_len, range(k_max + 1))
+    if fits[0] < 1:
+        raise InputError(
+            f"the KV cache holds {kv_tokens} tokens, less than the {traffic.context_len[0]:.0f} of one context; give "
+            "--kv-tokens of the whole cache"
+        )
+    most = int(min(traffic.most, fits[0]))
+    costs = batch_costs(model, lengths, k_max, most, scaling)
+    ms = costs.round_ms(traffic.unique_experts[:most], traffic.context_len)
+    possible = np.arange(1, most + 1)[:, None] <= fits
+    ms = np.where(possible, ms, np.nan)
+    speed_up = pays.speed_ups(ms, traffic.mean_length)
+    left_ms = costs.round_ms(traffic.left_out_experts[:, :most], traffic.left_out_context)
+    half = half_widths(pays.speed_ups(left_ms, traffic.left_out_length))
+    half[:, 0] = np.nan
+    states = pays.states_of(speed_up)
+    full = np.full(k_max + 1, float(traffic.num_experts))
+    without_base = replace(costs, base_ms=np.zeros_like(costs.base_ms))
+    off_rest = without_base.round_ms(traffic.unique_experts[:most], traffic.context_len)[:, 0]
+    return Crossover(
+        lengths=tuple(sorted({0, *lengths})),
+        traffic=traffic,
+        costs=costs,
+        round_ms=ms,
+        speed_up=speed_up,
+        half_width=np.where(np.isnan(speed_up), np.nan, half),
+        states=states,
+        best=pays.best_length(speed_up),
+        crossings=pays.crossings(states),
+        acceptance_needed=pays.acceptance_needed(ms),
+        off_base_needed_ms=pays.off_base_needed(ms, off_rest, traffic.mean_length),
+        off_base_ms=costs.base_ms[:, 0],
+        draft_request_most_ms=pays.draft_request_most(ms, traffic.mean_length, scaling.draft_request_ms),
+        limit=pays.large_batch_speed_ups(
+            costs.growth_ms,
+            costs.round_ms(full[None], traffic.context_len)[-1],
+            traffic.context_len,
+            traffic.mean_length,
+        ),
+        most_requests=fits,
+        clipped=most < traffic.most,
+        ranges=tuple(pays.fewest_ranges(speed_up, noise)),
+    )

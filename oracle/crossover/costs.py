@@ -1,0 +1,203 @@
+"""What a round costs at a batch size: as measured where the latency model holds it, else by a stated model.
+
+    T(B, m) = beta0 + max(alpha U, floor n) + context L,      n = m B tokens in the pass,  m = k + 1
+
+`measured`: beta0, alpha and the context coefficient are those of the batch size's own block of the latency model.
+`between` two measured batch sizes they are on the straight line between the two blocks. `extrapolated` from a block of
+B0 requests, by number of tokens (only from B0 = 1) or by draft length:
+
+    tokens:   beta0 = beta0[n'] + s (n - n'), alpha = alpha[n'],  n' the largest measured m that is not above n
+    length:   beta0 = beta0[m] + s (n - m B0), alpha = alpha[m]
+    context = c[m] + c' (B - B0)
+
+with s the time of a further token besides its experts, `floor` the compute of a token, which hides behind the reading
+of experts until it is longer, and c' the time to read a token of context of a further request. Nothing below the
+smallest measured batch size is made up. Drafting takes what it takes at B0, and more for further requests if said.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oracle.errors import Faults
+from oracle.latency.model import LatencyModel
+
+Basis = Literal["not available", "assumed", "measured", "between", "extrapolated"]
+NOT_AVAILABLE, ASSUMED, MEASURED, BETWEEN, EXTRAPOLATED = range(5)
+BASES: tuple[Basis, ...] = ("not available", "assumed", "measured", "between", "extrapolated")
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """How cost grows with the batch where it was not measured.
+
+    Attributes
+    ----------
+    by
+        What beta0 and alpha go by beyond batch size 1: `tokens` of the pass, or draft `length`.
+    token_ms
+        s; None: what beta0 of the model says, the slope over the upper half of its m (or between its two largest
+        batch sizes), not below 0.
+    floor_ms
+        Milliseconds of compute a token.
+    kv_read_ms
+        c', milliseconds a token of context and further request; None: as much as for the first request.
+    draft_request_ms
+        Milliseconds a draft token and further request.
+    off_ms
+        beta0 at m = 1 where the model lacks it: an assumption.
+    """
+
+    by: Literal["tokens", "length"] = "tokens"
+    token_ms: float | None = None
+    floor_ms: float = 0.0
+    kv_read_ms: float | None = None
+    draft_request_ms: float = 0.0
+    off_ms: float | None = None
+
+    def __post_init__(self) -> None:
+        faults = Faults()
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.name != "by" and value is not None and not (np.isfinite(value) and value >= 0):
+                faults.add(f"{field.name} is {value:g}; it is a finite number of milliseconds, at least 0")
+        faults.raise_if_any()
+
+
+@dataclass(frozen=True)
+class BatchCosts:
+    """Coefficients of a round for batch sizes 1 … B and draft lengths 0 … K; NaN where there are none.
+
+    Attributes
+    ----------
+    base_ms, alpha_ms, floor_ms, context_ms, draft_ms : (B, K + 1) float64, milliseconds
+        `floor_ms` is that of all tokens; `context_ms` for a token of the mean context; `draft_ms` with rejection.
+    basis : (B, K + 1) int8
+        Index into `BASES`.
+    growth_ms : (2, K + 1) float64, milliseconds
+        What a further request adds in the end: whatever the context, and a token of context.
+    """
+
+    base_ms: NDArray[np.float64]
+    alpha_ms: NDArray[np.float64]
+    floor_ms: NDArray[np.float64]
+    context_ms: NDArray[np.float64]
+    draft_ms: NDArray[np.float64]
+    basis: NDArray[np.int8]
+    growth_ms: NDArray[np.float64]
+
+    def round_ms(self, unique_experts: NDArray[np.float64], context_len: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Milliseconds of a round.
+
+        Parameters
+        ----------
+        unique_experts : (…, B, K + 1)
+        context_len : (…, K + 1), tokens
+            Mean context of a request.
+        """
+        loaded = self.alpha_ms * unique_experts
+        busy = np.where(self.floor_ms > 0, np.maximum(loaded, self.floor_ms), loaded)
+        return self.base_ms + busy + self.context_ms * context_len[..., None, :] + self.draft_ms
+
+
+def token_slope(model: LatencyModel) -> float:
+    """Milliseconds that one more position adds to beta0: least squares over the upper half of m, not below 0."""
+    half = len(model.m) // 2
+    m, base = np.asarray(model.m[half:], float), np.asarray(model.beta0_ms[half:], float)
+    if len(m) < 2:
+        return 0.0
+    return max(0.0, float((m - m.mean()) @ (base - base.mean()) / ((m - m.mean()) ** 2).sum()))
+
+
+def batch_costs(model: LatencyModel, lengths: Sequence[int], k_max: int, most: int, scaling: Scaling) -> BatchCosts:
+    """Lay the cost of rounds out for batch sizes 1 … `most`.
+
+    Parameters
+    ----------
+    lengths
+        Draft lengths that may be chosen; others are left out. 0 is always tried.
+    """
+    shape = (most, k_max + 1)
+    found = {name: np.full(shape, np.nan) for name in ("base_ms", "alpha_ms", "floor_ms", "context_ms", "draft_ms")}
+    basis = np.zeros(shape, np.int8)
+    growth = np.full((2, k_max + 1), np.nan)
+    for k in sorted({0, *lengths}):
+        slope = _slope(model, k, scaling)
+        for B in range(1, most + 1):
+            basis[B - 1, k], cells = _cells(model, k, B, slope, scaling)
+            for name, value in cells.items():
+                found[name][B - 1, k] = value
+        block = next((each for each in reversed(model.blocks) if k + 1 in each.m), model.blocks[-1])
+        growth[:, k] = (k + 1) * (slope + scaling.floor_ms) + scaling.draft_request_ms * k, _kv(block, k, scaling)
+    return BatchCosts(**found, basis=basis, growth_ms=growth)
+
+
+def _slope(model: LatencyModel, k: int, scaling: Scaling) -> float:
+    """Time of a further token besides its experts."""
+    if scaling.token_ms is not None:
+        return scaling.token_ms
+    having = [block for block in model.blocks if k + 1 in block.m]
+    if len(having) < 2:
+        return token_slope(model.blocks[-1])
+    (b1, low), (b2, high) = [(each.batch_size or 1, each.coefficients(k + 1)[0]) for each in having[-2:]]
+    return max(0.0, (high - low) / ((b2 - b1) * (k + 1)))
+
+
+def _kv(block: LatencyModel, k: int, scaling: Scaling) -> float:
+    if scaling.kv_read_ms is not None:
+        return scaling.kv_read_ms
+    B0 = block.batch_size or 1
+    return block.context_of(k + 1 if k + 1 in block.m else block.m[0]) / B0
+
+
+def _cells(model: LatencyModel, k: int, B: int, slope: float, scaling: Scaling) -> tuple[int, dict[str, float]]:
+    """Coefficients of one cell and what they rest on."""
+    blocks = [block for block in model.blocks if k == 0 or block.has(k)]
+    having = [block for block in blocks if k + 1 in block.m]
+    if not having and not (k == 0 and len(blocks) == 1):
+        return NOT_AVAILABLE, {}
+    sizes = [block.batch_size or 1 for block in having]
+    if B in sizes:
+        return MEASURED, _measured(having[sizes.index(B)], k)
+    at = int(np.searchsorted(sizes, B))
+    if 0 < at < len(sizes):
+        share = (B - sizes[at - 1]) / (sizes[at] - sizes[at - 1])
+        low, high = (_measured(having[i], k) for i in (at - 1, at))
+        return BETWEEN, {name: (1 - share) * low[name] + share * high[name] for name in low}
+    block = having[at - 1] if at else blocks[0]
+    return _extrapolated(block, k, B, slope, scaling) if (block.batch_size or 1) <= B else (NOT_AVAILABLE, {})
+
+
+def _measured(block: LatencyModel, k: int) -> dict[str, float]:
+    base, alpha, context = block.coefficients(k + 1)
+    draft = block.draft_ms(k) + (block.reject_ms if k else 0.0)
+    return {"base_ms": base, "alpha_ms": alpha, "context_ms": context, "draft_ms": draft, "floor_ms": 0.0}
+
+
+def _extrapolated(block: LatencyModel, k: int, B: int, slope: float, scaling: Scaling) -> tuple[int, dict[str, float]]:
+    B0, m = block.batch_size or 1, k + 1
+    tokens = m * B
+    by_tokens = scaling.by == "tokens" and B0 == 1
+    wanted = tokens if by_tokens else m
+    known = [each for each in block.m if each <= wanted] if by_tokens else [each for each in block.m if each == wanted]
+    basis = EXTRAPOLATED
+    if known:
+        base, alpha, _ = block.coefficients(known[-1])
+        base += slope * (tokens - (known[-1] if by_tokens else m * B0))
+    elif m == 1 and B0 == 1:  # experts and context are priced as at the next m; the base time is what is not known
+        off_ms = np.nan if scaling.off_ms is None else scaling.off_ms
+        base, alpha = off_ms + slope * (tokens - 1), block.alpha_ms_per_expert[0]
+        basis = NOT_AVAILABLE if scaling.off_ms is None else ASSUMED
+    else:
+        return NOT_AVAILABLE, {}
+    own = block.context_of(m if m in block.m else block.m[0])
+    return basis, {
+        "base_ms": base,
+        "alpha_ms": alpha,
+        "floor_ms": scaling.floor_ms * tokens,
+        "context_ms": own + _kv(block, k, scaling) * (B - B0),
+        "draft_ms": block.draft_ms(k) + (block.reject_ms if k else 0.0) + scaling.draft_request_ms * k * (B - B0),
+    }

@@ -1,0 +1,193 @@
+"""Where speculation pays: speed-ups by batch size and draft length, every interval, limits.
+
+    speed-up(B, K) = A_K · T(B, 1) / (A_0 · (T(B, K + 1) + T_D(K)))
+
+with A the mean acceptance length. Cost jumps where the numbers of positions do and is not monotone in B for mixtures
+of experts, so every batch size is looked at; nothing is bisected.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oracle.levers.matches import accept_needed
+
+State = Literal["off", "on", "unknown"]
+OFF, ON, UNKNOWN = range(3)
+STATES: tuple[State, ...] = ("off", "on", "unknown")
+
+
+@dataclass(frozen=True)
+class Crossings:
+    """The batch sizes at which some K >= 1 pays.
+
+    Attributes
+    ----------
+    intervals
+        First and last batch size of every interval, both included.
+    first_exit, last_exit
+        Where the first and the last interval end; None where that is beyond the largest batch size, or there is none.
+    censored
+        Whether speculation still pays at the largest batch size looked at.
+    """
+
+    intervals: tuple[tuple[int, int], ...]
+    first_exit: int | None
+    last_exit: int | None
+    censored: bool
+
+
+def speed_ups(round_ms: NDArray[np.float64], mean_length: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Tokens a second of every draft length over those of K = 0.
+
+    Parameters
+    ----------
+    round_ms : (…, B, K + 1), milliseconds
+        NaN where it is not known.
+    mean_length : (…, K + 1), tokens
+    """
+    rate = mean_length[..., None, :] / round_ms
+    return np.asarray(rate / rate[..., :1])
+
+
+def best_length(speed_up: NDArray[np.float64]) -> NDArray[np.int64]:
+    """The fastest K >= 1 of each batch size, the shortest of equals; 0 where none is known: (B,)."""
+    drafted = np.where(np.isnan(speed_up[:, 1:]), -np.inf, speed_up[:, 1:])
+    if not drafted.shape[1]:
+        return np.zeros(len(speed_up), np.int64)
+    best = np.argmax(drafted, axis=1)
+    return np.where(np.isfinite(drafted[np.arange(len(best)), best]), best + 1, 0)
+
+
+def states_of(speed_up: NDArray[np.float64]) -> NDArray[np.int8]:
+    """Whether some K >= 1 pays at each batch size: (B,) index into `STATES`."""
+    known = ~np.isnan(speed_up[:, 1:])
+    on = (np.where(known, speed_up[:, 1:], 0.0) > 1).any(axis=1)
+    return np.where(on, ON, np.where(known.any(axis=1), OFF, UNKNOWN)).astype(np.int8)
+
+
+def crossings(states: NDArray[np.int8]) -> Crossings:
+    """Find every interval of batch sizes, 1 … B, at which speculation pays."""
+    on = np.concatenate([[False], states == ON, [False]])
+    edges = np.flatnonzero(on[1:] != on[:-1])
+    intervals = tuple((int(a) + 1, int(b)) for a, b in zip(edges[::2], edges[1::2], strict=True))
+    ends = [None if last == len(states) else last for _, last in intervals]
+    return Crossings(intervals, ends[0] if ends else None, ends[-1] if ends else None, None in ends)
+
+
+def acceptance_needed(round_ms: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Least probability that each draft token must be accepted with for some K >= 1 to pay; inf: never. (B,).
+
+    Speculation is on iff the acceptance is above it, so a higher one is on wherever a lower one is.
+    """
+    needed = np.full(len(round_ms), np.nan)
+    for k in range(1, round_ms.shape[1]):
+        known = np.isfinite(round_ms[:, k]) & np.isfinite(round_ms[:, 0])
+        more = np.maximum(round_ms[known, k] / round_ms[known, 0] - 1.0, 0.0)
+        needed[known] = np.fmin(needed[known], accept_needed(more, k))
+    return needed
+
+
+def off_base_needed(
+    round_ms: NDArray[np.float64], off_rest_ms: NDArray[np.float64], mean_length: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Base time of a K = 0 round above which speculation pays, milliseconds: (B,); what decides if it was not measured.
+
+    Parameters
+    ----------
+    round_ms : (B, K + 1)
+    off_rest_ms : (B,)
+        Everything else in a K = 0 round: experts and context.
+    mean_length : (K + 1,)
+    """
+    a_token = round_ms[:, 1:] / mean_length[1:]
+    fastest = np.min(np.where(np.isnan(a_token), np.inf, a_token), axis=1, initial=np.inf)
+    return np.asarray(mean_length[0] * fastest - off_rest_ms)
+
+
+def draft_request_most(
+    round_ms: NDArray[np.float64], mean_length: NDArray[np.float64], assumed_ms: float
+) -> NDArray[np.float64]:
+    """Time of a draft token for a further request up to which some K >= 1 pays, milliseconds: (B,); NaN for B = 1.
+
+    Negative where no such time is short enough.
+
+    Parameters
+    ----------
+    round_ms : (B, K + 1)
+        With `assumed_ms` for each draft token and further request in it.
+    """
+    tokens = np.arange(len(round_ms))[:, None] * np.arange(1, round_ms.shape[1])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        spare = (mean_length[1:] / mean_length[0] * round_ms[:, :1] - round_ms[:, 1:]) / tokens
+    spare = np.where(np.isfinite(spare), spare, -np.inf).max(axis=1, initial=-np.inf)
+    return np.where(np.isfinite(spare), assumed_ms + spare, np.nan)
+
+
+def large_batch_speed_ups(
+    growth_ms: NDArray[np.float64],
+    full_ms: NDArray[np.float64],
+    context_len: NDArray[np.float64],
+    mean_length: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """Speed-up of each K as batches grow without end and all experts are touched: (K + 1,).
+
+    Only what grows with the batch is left then, the slope of verification in tokens and the reading of context; where
+    nothing grows, the round with all experts.
+
+    Parameters
+    ----------
+    growth_ms : (2, K + 1)
+        Of `BatchCosts`.
+    full_ms : (K + 1,)
+        A round at the largest batch size with all experts touched.
+    """
+    grows = growth_ms[0] + growth_ms[1] * context_len
+    ms = grows if np.nanmax(grows, initial=0.0) > 0 else full_ms
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        rate = mean_length / ms
+        return np.asarray(rate / rate[0])
+
+
+def fewest_ranges(speed_up: NDArray[np.float64], noise: float) -> list[tuple[tuple[int, int], int]]:
+    """Draft lengths by ranges of batch sizes, as few ranges as keep every batch size within the noise of its best.
+
+    A range goes on while one draft length stays within the noise, and takes the length that lasts longest, the shorter
+    of equals: no other choice gives fewer ranges. K = 0 where nothing is known.
+
+    Parameters
+    ----------
+    speed_up : (B, K + 1)
+        NaN where a length is not known or not possible.
+    noise
+        Share of the best rate that a choice may lose.
+    """
+    rate = np.where(np.isnan(speed_up), -np.inf, speed_up)
+    best = rate.max(axis=1)
+    fine = rate >= best[:, None] * (1 - noise)
+    fine[~np.isfinite(best)] = np.arange(speed_up.shape[1]) == 0
+    ranges: list[tuple[tuple[int, int], int]] = []
+    start = 0
+    while start < len(fine):
+        ends = _ends(fine, start)
+        k = int(np.argmax(ends))
+        ranges.append(((start + 1, int(ends[k])), k))
+        start = int(ends[k])
+    return ranges
+
+
+def _ends(fine: NDArray[np.bool_], start: int) -> NDArray[np.int64]:
+    """For each draft length, the first batch (by index) from `start` on at which it is not fine."""
+    bad = ~fine[start:]
+    return np.asarray(start + np.where(bad.any(axis=0), np.argmax(bad, axis=0), len(bad)))
+
+
+def most_requests(kv_tokens: int | None, context_len: NDArray[np.float64], lengths: Sequence[int]) -> NDArray[np.int64]:
+    """Largest batch whose KV fits, by draft length: a pass over m rows holds L - 1 + m tokens a request. (K + 1,)."""
+    if kv_tokens is None:
+        return np.full(len(lengths), np.iinfo(np.int64).max)
+    requests = np.floor(kv_tokens / (context_len + np.asarray(lengths)))
+    return np.asarray(requests, dtype=np.int64)
