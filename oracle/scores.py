@@ -10,11 +10,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from oracle.columns import frozen
 from oracle.costs import LengthCosts
 from oracle.policies import PolicySet
 from oracle.problem import Problem
 from oracle.resampling import Interval, bootstrap, cluster_sums
-from oracle.solver import rounds_of, segment_sums
+from oracle.solver import rounds_of
 
 MEASURES = (
     "rounds",
@@ -30,6 +31,7 @@ MEASURES = (
 )
 LEAST_GAIN = 1e-3  # a share of less than a thousandth says nothing
 _MS = slice(MEASURES.index("verify_ms"), len(MEASURES))
+PARTS = MEASURES[_MS]  # of the time: beta0, experts, context, draft, rejection
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,8 @@ class PolicyTotals:
         rounds; draft tokens, those looked at and left out included; draft tokens accepted and emitted; unique
         experts per layer summed over rounds; rounds that reach past the end of the text; milliseconds of beta0,
         experts, context, draft, rejection.
+    bounds
+        Those of the policies that no engine is known to be able to run; see `PolicySet`.
     """
 
     policies: tuple[str, ...]
@@ -55,6 +59,7 @@ class PolicyTotals:
     cluster: tuple[str, ...]
     tokens: NDArray[np.float64]
     sums: NDArray[np.float64]
+    bounds: frozenset[str] = frozenset()
 
     def of(self, measure: str) -> NDArray[np.float64]:
         """One measure of every generation and policy, (G, P)."""
@@ -93,7 +98,7 @@ def total(
     if policies.drafted is not None:
         for measure, discarded in zip((1, 8), _discarded(policies, visit, problem, costs), strict=True):
             sums[:, :, measure] += discarded
-    return PolicyTotals(policies.names, generation, cluster, tokens, sums)
+    return PolicyTotals(policies.names, generation, cluster, tokens, sums, policies.bounds)
 
 
 def _discarded(
@@ -104,15 +109,14 @@ def _discarded(
     A step to a length that the latency model lacks is priced between the measured lengths around it; a step that
     the model makes cheaper than none is free.
     """
+    from kernels.discarded import add_up_discarded  # noqa: PLC0415  # numba is slow to import
+
     assert policies.drafted is not None
     known = np.array(sorted({0, *costs.lengths}))
     steps = np.interp(np.arange(problem.k_max + 1), known, costs.draft_ms[known])
-    tokens, ms = np.zeros((2, problem.generations, len(policies.names)))
-    for p in range(len(policies.names)):  # column by column: most policies leave nothing out
-        k, drafted = policies.draft_length[:, p], policies.drafted[:, p]
-        if (k != drafted).any():
-            tokens[:, p] = segment_sums(visit[:, p] * (drafted - k), problem.offsets)
-            ms[:, p] = segment_sums(visit[:, p] * np.maximum(steps[drafted] - steps[k], 0.0), problem.offsets)
+    tokens, ms = np.empty((2, problem.generations, len(policies.names)))
+    lengths = frozen(policies.draft_length), frozen(policies.drafted)
+    add_up_discarded(frozen(visit), *lengths, problem.offsets, frozen(steps), tokens, ms)
     return tokens, ms
 
 
@@ -127,6 +131,22 @@ def join(parts: Sequence[PolicyTotals]) -> PolicyTotals:
         tuple(name for part in parts for name in part.cluster),
         np.concatenate([part.tokens for part in parts]),
         np.concatenate([part.sums for part in parts]),
+        first.bounds,
+    )
+
+
+def beside(first: PolicyTotals, second: PolicyTotals) -> PolicyTotals:
+    """Put other policies' totals of the same generations beside the first; a policy that is in both counts once."""
+    if first.generation != second.generation:
+        raise ValueError("totals are of other generations")
+    more = [p for p, name in enumerate(second.policies) if name not in first.policies]
+    return PolicyTotals(
+        (*first.policies, *(second.policies[p] for p in more)),
+        first.generation,
+        first.cluster,
+        first.tokens,
+        np.concatenate([first.sums, second.sums[:, more]], axis=1),
+        first.bounds | second.bounds,
     )
 
 

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from test_cli import PUBLISHED, TINY, refused, succeeded
@@ -15,6 +16,7 @@ def test_policies_are_compared_on_recorded_traces(tmp_path: Path) -> None:
         "calibration.svg",
         "condition-extensions.svg",
         "condition-ratios.svg",
+        "pareto-realised.svg",
         "pareto.svg",
         "scores-by-generation.parquet",
         "tables.json",
@@ -27,7 +29,8 @@ def test_policies_are_compared_on_recorded_traces(tmp_path: Path) -> None:
     tuned = {row["family"]: row for row in tables["tuned_policies"]["rows"]}
     assert [*tuned] == ["static", "confidence@keep"]
     assert tuned["static"]["chosen_on_all"] == "static:4"
-    assert tuned["static"]["against_static_ms"] == 0
+    assert tuned["static"]["against_static_ms"] is None
+    assert tuned["static"]["verdict"] is None
     scored = json.loads(succeeded("score", TINY, "-m", PUBLISHED, "--json"))["tables"]["scores"]["rows"]
     best = min(row["ms_per_token"] for row in scored if row["policy"].startswith("static:"))
     assert tuned["static"]["in_sample_ms_per_token"] == pytest.approx(best, rel=1e-12)
@@ -51,9 +54,26 @@ def test_policies_are_compared_on_recorded_traces(tmp_path: Path) -> None:
             assert part["cluster"].nunique() == row["clusters"]
     assert rows["static0_ms"].isna().all(), "the published model has no m = 1"
     static4 = rows[(rows["family"] == "static") & (rows["policy"] == "static:4")]
-    realised = {row["policy"]: row for row in tables["realised_scores"]["rows"]}
     assert len(static4) == 78
-    assert static4["realised_ms"].sum() / 19_746 == pytest.approx(realised["static:4"]["ms_per_token"], rel=1e-12)
+    decoding = dict(zip(*pq.read_table(TINY / "traces.parquet", columns=["generation", "decoding"]), strict=True))
+    realised = {(row["policy"], row["decoding"]): row for row in tables["realised_scores"]["rows"]}
+    for name in ("greedy", "sample"):
+        mine = static4[[str(decoding[pa.scalar(g)]) == name for g in static4["generation"]]]
+        ms = mine["realised_ms"].sum() / mine["tokens"].sum()
+        for policy in ("static:4", "static"):
+            assert ms == pytest.approx(realised[policy, name]["ms_per_token"], rel=1e-12)
+        assert realised["static", name]["held_out"]
+    measured = {row["family"]: row for row in tables["tuned_measures"]["rows"]}
+    for family, of in rows.groupby("family"):
+        row, tokens = measured[family], of["tokens"].sum()
+        assert row["rounds"] == pytest.approx(of["rounds"].sum())
+        assert row["acceptance"] == pytest.approx(of["accepted"].sum() / of["drafted"].sum())
+        assert row["mean_acceptance_length"] == pytest.approx(1 + of["accepted"].sum() / of["rounds"].sum())
+        assert row["wasted_per_token"] == pytest.approx(of["wasted"].sum() / tokens)
+        assert row["tokens_per_second"] == pytest.approx(1e3 * tokens / of["ms"].sum())
+        assert row["speedup"] is None, "the published model has no m = 1"
+        for part in ("verify", "expert", "context", "draft", "reject"):
+            assert row[f"{part}_ms_per_token"] == pytest.approx(of[f"{part}_ms"].sum() / tokens)
     assert "or give --overwrite" in refused("policies", TINY, "-m", PUBLISHED, "-o", out)
     succeeded("policies", TINY, "-m", PUBLISHED, "--policy", "static", "-o", out, "--overwrite")
 

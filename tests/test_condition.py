@@ -20,6 +20,7 @@ from oracle.condition.extensions import (
     POSITIONS,
     REFUSED,
     VISITS,
+    Solved,
     condition_tally,
     extensions,
     join,
@@ -29,11 +30,10 @@ from oracle.condition.extensions import (
 from oracle.condition.separation import quantiles, separate
 from oracle.costs import length_costs
 from oracle.errors import InputError
-from oracle.figures.policies import calibration_curve, extension_density, pareto_view, ratio_distributions
+from oracle.figures.policies import extension_density, ratio_distributions
 from oracle.latency.fit import fit_latency
 from oracle.policies import PolicySet, inputs_of, lengths_of
 from oracle.problem import make_problem
-from oracle.realised.scores import realised_scores
 from oracle.rounds import RoundFiles
 from oracle.scores import total
 from oracle.solver import solve, visits
@@ -148,7 +148,7 @@ def test_tally_equals_plain_counts() -> None:
         problem = strategies.random_problem(seed, "general")
         arrays, costs, oracle, visit = solved(problem)
         cluster = clusters_of(problem)
-        tally = condition_tally(arrays, costs, oracle, visit, cluster)
+        tally = condition_tally(Solved(arrays, costs, oracle, visit, cluster))
         found = extensions(arrays, costs, oracle)
         generation = np.searchsorted(arrays.offsets, found.position, side="right") - 1
         for c, name in enumerate(tally.units):
@@ -245,7 +245,7 @@ def test_costs_of_slopes_equal_their_scores_and_none_beats_the_oracle(rounds: st
 def test_with_one_step_the_exact_condition_is_the_decision() -> None:
     problem = strategies.random_problem(3, "general", lengths=(400,), K=1, k_min=0, missing=False, unique="dense")
     arrays, costs, oracle, visit = solved(problem)
-    tally = condition_tally(arrays, costs, oracle, visit, ("c",))
+    tally = condition_tally(Solved(arrays, costs, oracle, visit, ("c",)))
     each = extensions(arrays, costs, oracle)
     exact = each.accepted == (each.cost_ms < each.credit_ms)
     assert exact.all()
@@ -272,7 +272,7 @@ def test_many_clusters_are_grouped_and_memory_is_bounded(monkeypatch: pytest.Mon
     for seed in range(6):
         problem = strategies.random_problem(seed, "general", lengths=(9, 4))
         arrays, costs, oracle, visit = solved(problem)
-        parts.append(condition_tally(arrays, costs, oracle, visit, (f"a{seed}", f"b{seed}")))
+        parts.append(condition_tally(Solved(arrays, costs, oracle, visit, (f"a{seed}", f"b{seed}"))))
     together = join(parts)
     assert together.folded
     assert 1 < len(together.units) <= 3
@@ -283,7 +283,7 @@ def test_many_clusters_are_grouped_and_memory_is_bounded(monkeypatch: pytest.Mon
     assert np.allclose(stepwise.counts[order], together.counts, rtol=1e-12)
     problem = strategies.random_problem(1, "general", lengths=(3,) * 8)
     arrays, costs, oracle, visit = solved(problem)
-    at_once = condition_tally(arrays, costs, oracle, visit, tuple(f"c{g}" for g in range(8)))
+    at_once = condition_tally(Solved(arrays, costs, oracle, visit, tuple(f"c{g}" for g in range(8))))
     assert at_once.folded
     assert len(at_once.units) <= 3
 
@@ -294,7 +294,7 @@ def nothing_to_separate() -> Condition:
     costs.draft_ms[1:] += 1e6  # never worth a draft
     oracle = solve(arrays, costs)
     visit = visits(arrays, oracle.draft_length)
-    return Condition(condition_tally(arrays, costs, oracle, visit, ("a", "b")), None, None, None, 1.0)
+    return Condition(condition_tally(Solved(arrays, costs, oracle, visit, ("a", "b"))), None, None, None, 1.0)
 
 
 def test_nothing_accepted_has_no_slope() -> None:
@@ -308,10 +308,10 @@ def test_nothing_accepted_has_no_slope() -> None:
 def test_gain_is_not_available_without_k_0_or_tokens() -> None:
     problem = strategies.random_problem(4, "general", lengths=(20, 30), K=4, k_min=1, missing=False)
     arrays, costs, oracle, visit = solved(problem)
-    tally = slope_tally(arrays, costs, oracle, visit, ("a", "b"), (1.0, 2.0))
+    tally = slope_tally(Solved(arrays, costs, oracle, visit, ("a", "b")), (1.0, 2.0))
     assert all(c.gain_captured is None for c in slope_costs(tally))
     empty = strategies.random_problem(4, "general", lengths=(0,), K=4)
-    none: SlopeTally = slope_tally(*solved(empty), ("a",), (1.0,))
+    none: SlopeTally = slope_tally(Solved(*solved(empty), ("a",)), (1.0,))
     assert slope_costs(none) == []
 
 
@@ -344,17 +344,3 @@ def test_pictures_of_the_condition(draw, tmp_path: Path) -> None:
     assert "λ" in text
     assert "mathdefault" not in text
     well_formed(draw(nothing_to_separate(), tmp_path / "c.svg"))
-
-
-def test_pictures_of_realised_scores(tmp_path: Path) -> None:
-    from test_realised import tiny_realised  # noqa: PLC0415
-
-    from oracle.realised.calibration import calibrate  # noqa: PLC0415
-
-    realised = tiny_realised()
-    text = well_formed(pareto_view(realised_scores(realised.totals), tmp_path / "p.svg"))
-    assert "clairvoyant" in text
-    assert "undominated" in text
-    text = well_formed(calibration_curve(calibrate(realised.calibration), tmp_path / "c.svg"))
-    assert "greedy" in text
-    assert "sample" in text

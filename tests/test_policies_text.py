@@ -21,7 +21,8 @@ def test_text_forms_round_trip(text: str) -> None:
     policy = parse_policy(text)
     assert str(policy) == text
     assert parse_policy(str(policy)) == policy
-    assert policy.online == (not (text in ("oracle", "blind", "blind:refitted") or "!" in text))
+    assert policy.claimed == text.startswith("column:")
+    assert policy.online == (not (text in ("oracle", "blind", "blind:refitted") or "!" in text or policy.claimed))
 
 
 @given(st.floats(0, 1), st.booleans(), st.floats(0, 1e6), st.integers(0, 128))
@@ -41,6 +42,7 @@ def test_any_parameter_round_trips(threshold: float, keep: bool, price: float, c
         ("confidence:1.5", "policy 'confidence:1.5': the threshold is 1.5; a probability lies in [0, 1]"),
         ("survival:nan", "the threshold is nan; a probability lies in [0, 1]"),
         ("survival:x", "'x' is not a number; write it as in survival:0.4"),
+        ("logged@max=3", "policy 'logged@max=3': logged takes no bounds: where they bite, rounds would start where"),
         ("slope:-1", "the slope is -1.0; it is a price of 0 or more milliseconds a token"),
         ("slope:inf", "the slope is inf; it is a price of 0 or more"),
         ("static:2.5", "'2.5' is not a draft length; give a whole number, as in static:4"),

@@ -10,6 +10,7 @@ from oracle.condition.extensions import (
     POSITIONS,
     VISITS,
     ConditionTally,
+    Solved,
     condition_tally,
     join,
     priced_lengths,
@@ -18,10 +19,10 @@ from oracle.condition.extensions import (
 from oracle.condition.separation import Separation, separate
 from oracle.costs import LengthCosts
 from oracle.errors import InputError
-from oracle.problem import Problem, make_problem
+from oracle.problem import make_problem
 from oracle.resampling import Interval, bootstrap, cluster_sums
 from oracle.scores import LEAST_GAIN
-from oracle.solver import Solution, evaluate, segment_sums, solve, visits
+from oracle.solver import evaluate, segment_sums, solve, visits
 from oracle.traces import Traces
 
 TRIED = tuple(2.0 ** (i / 8) for i in range(-6, 7))  # slopes scored, as multiples of the best separating one
@@ -60,15 +61,9 @@ class SlopeTally:
     shorter: NDArray[np.float64]
 
 
-def slope_tally(
-    problem: Problem,
-    costs: LengthCosts,
-    oracle: Solution,
-    visit_prob: NDArray[np.float64],
-    cluster: tuple[str, ...],
-    slopes: Sequence[float],
-) -> SlopeTally:
+def slope_tally(batch: Solved, slopes: Sequence[float]) -> SlopeTally:
     """Follow each slope, and the exact price of one step, through one batch, side by side."""
+    problem, costs, oracle = batch.problem, batch.costs, batch.oracle
     lengths = np.hstack([slope_lengths(problem, costs, slopes), priced_lengths(problem, costs, oracle)])
     longer = lengths > oracle.draft_length[:, None]
     shorter = lengths < oracle.draft_length[:, None]
@@ -76,10 +71,10 @@ def slope_tally(
     if 0 in costs.lengths:
         none = np.zeros((problem.positions, 1), np.int16)
         undrafted = segment_sums(evaluate(problem, costs, none)[:, 0], problem.offsets)
-    weights = np.stack([np.ones(problem.positions), visit_prob])
+    weights = np.stack([np.ones(problem.positions), batch.visit_prob])
     return SlopeTally(
         (*slopes, None),
-        cluster,
+        batch.cluster,
         np.diff(problem.offsets).astype(np.float64),
         oracle.value_ms(problem.offsets),
         undrafted,
@@ -206,28 +201,23 @@ def examine(batches: Iterable[Traces], costs: LengthCosts, unique_experts: str |
     """
     tally, spent, tokens = None, 0.0, 0
     for traces in batches:
-        problem, oracle, visit = _solved(traces, costs, unique_experts)
-        part = condition_tally(problem, costs, oracle, visit, traces.cluster_of)
+        batch = solved(traces, costs, unique_experts)
+        part = condition_tally(batch)
         tally = part if tally is None else join([tally, part])
-        spent, tokens = spent + float(oracle.marginal_ms.sum()), tokens + problem.positions
+        spent, tokens = spent + float(batch.oracle.marginal_ms.sum()), tokens + batch.problem.positions
     if tally is None:
         raise InputError("the traces hold no generations")
     best = separate(tally)
     slopes = None
     if best is not None:
         tried = [best.slope_ms * factor for factor in TRIED]
-        parts = []
-        for traces in batches:
-            problem, oracle, visit = _solved(traces, costs, unique_experts)
-            parts.append(slope_tally(problem, costs, oracle, visit, traces.cluster_of, tried))
-        slopes = join_slopes(parts)
+        slopes = join_slopes([slope_tally(solved(traces, costs, unique_experts), tried) for traces in batches])
     mean = spent / tokens if tokens else float("nan")
     return Condition(tally, best, separate(tally, POSITIONS), slopes, mean)
 
 
-def _solved(
-    traces: Traces, costs: LengthCosts, unique_experts: str | None
-) -> tuple[Problem, Solution, NDArray[np.float64]]:
+def solved(traces: Traces, costs: LengthCosts, unique_experts: str | None) -> Solved:
+    """Solve a batch and follow its optimum."""
     problem = make_problem(traces, costs.k_max, unique_experts)
     oracle = solve(problem, costs)
-    return problem, oracle, visits(problem, oracle.draft_length)
+    return Solved(problem, costs, oracle, visits(problem, oracle.draft_length), traces.cluster_of)

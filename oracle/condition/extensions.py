@@ -154,16 +154,11 @@ class ConditionTally:
     through: NDArray[np.float64]
 
 
-def condition_tally(
-    problem: Problem,
-    costs: LengthCosts,
-    oracle: Solution,
-    visit_prob: NDArray[np.float64],
-    cluster: tuple[str, ...],
-) -> ConditionTally:
-    """Count the extensions of one batch.
+@dataclass(frozen=True, eq=False)
+class Solved:
+    """A batch and its optimum, as tallies take it.
 
-    Parameters
+    Attributes
     ----------
     problem, costs, oracle
         The problem and its solution.
@@ -172,7 +167,18 @@ def condition_tally(
     cluster
         Name of each generation's cluster, G.
     """
-    found = extensions(problem, costs, oracle)
+
+    problem: Problem
+    costs: LengthCosts
+    oracle: Solution
+    visit_prob: NDArray[np.float64]
+    cluster: tuple[str, ...]
+
+
+def condition_tally(batch: Solved) -> ConditionTally:
+    """Count the extensions of one batch."""
+    problem, cluster, visit_prob = batch.problem, batch.cluster, batch.visit_prob
+    found = extensions(problem, batch.costs, batch.oracle)
     fold = len(set(cluster)) > MOST_UNITS
     names = _folded(cluster) if fold else cluster
     units = tuple(dict.fromkeys(names))

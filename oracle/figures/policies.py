@@ -1,4 +1,4 @@
-"""Figures of policies: the condition a longer draft must meet, realised scores, calibration."""
+"""Figures of policies: the condition a longer draft must meet, calibration."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,7 +13,6 @@ from oracle.condition.separation import Separation, quantiles
 from oracle.errors import printable
 from oracle.figures.drawing import BLUE, GREY, MARKS, ORANGE, RED, panels, save, with_bars
 from oracle.realised.calibration import CalibrationRow
-from oracle.realised.scores import RealisedScore
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -171,37 +170,3 @@ def calibration_curve(rows: Sequence[CalibrationRow], path: Path) -> Path:
         ax.set_ylim(-0.02, 1.02)
         ax.legend()
         return save(figure, path)
-
-
-def pareto_view(scores: Sequence[RealisedScore], path: Path) -> Path:
-    """Milliseconds a token against wasted draft tokens a token; undominated policies are joined by a line."""
-    with panels(1, width=5.4, height=1.2 + 0.16 * max(len(scores), 12)) as (figure, (ax,)):
-        kinds = (
-            ("undominated", [s for s in scores if s.undominated], BLUE, "o"),
-            ("dominated", [s for s in scores if s.undominated is False], GREY, "s"),
-            ("looks ahead: a bound", [s for s in scores if s.undominated is None], ORANGE, "^"),
-        )
-        for name, some, color, mark in kinds:
-            if some:
-                x, y = [s.wasted_per_token for s in some], [s.ms_per_token for s in some]
-                ax.plot(x, y, marker=mark, color=color, linestyle="none", label=name)
-        best = sorted((s.wasted_per_token, s.ms_per_token) for s in scores if s.undominated)
-        ax.plot([x for x, _ in best], [y for _, y in best], color=BLUE, linewidth=0.8)
-        _labels(ax, scores)
-        ax.set_xlabel("draft tokens thrown away a token emitted")
-        ax.set_ylabel("ms a token")
-        ax.legend(loc="upper left")
-        return save(figure, path)
-
-
-def _labels(ax: "Axes", scores: Sequence[RealisedScore]) -> None:
-    """Name the points in a column right of them all, in order of time, each joined to its point by a thin line."""
-    order = sorted(scores, key=lambda s: s.ms_per_token)
-    low, high = order[0].ms_per_token, order[-1].ms_per_token
-    wide = max(s.wasted_per_token for s in scores) or 1.0
-    step = max((high - low) / max(len(order) - 1, 1), 1e-9)
-    for i, s in enumerate(order):
-        at = (1.12 * wide, low + i * step)
-        ax.plot([s.wasted_per_token, at[0]], [s.ms_per_token, at[1]], color=GREY, linewidth=0.4, zorder=0)
-        ax.text(at[0] * 1.01, at[1], printable(s.policy, 28), fontsize=7, va="center")
-    ax.set_xlim(right=1.6 * wide)

@@ -9,7 +9,7 @@ from oracle.policies.inputs import Inputs, Training, inputs_of
 from oracle.policies.lengths import lengths_of
 from oracle.policies.logged import Logged
 from oracle.policies.policy import Capped, Policy
-from oracle.policies.sets import PolicySet, reference_policies, static
+from oracle.policies.sets import PolicySet, beside, reference_policies, static
 from oracle.policies.text import KNOWN_FORMS, parse_policy
 
 __all__ = [
@@ -30,6 +30,7 @@ __all__ = [
     "Static",
     "Survival",
     "Training",
+    "beside",
     "inputs_of",
     "lengths_of",
     "parse_policy",

@@ -159,6 +159,11 @@ class Column(Policy):
         """The column."""
         return frozenset({self.name})
 
+    @property
+    def claimed(self) -> bool:
+        """A length alone does not tell what it looked at."""
+        return True
+
     def choose(self, inputs: Inputs, parameters: NDArray[np.float64]) -> Named:
         """Read the column."""
         table, offsets = inputs.traces.table, inputs.problem.offsets
@@ -197,6 +202,11 @@ class Call(Policy):
 
     def __str__(self) -> str:
         return f"call:{self.name}"
+
+    @property
+    def claimed(self) -> bool:
+        """A length alone does not tell what it looked at."""
+        return True
 
     def choose(self, inputs: Inputs, parameters: NDArray[np.float64]) -> Named:
         """Call the function."""

@@ -85,6 +85,11 @@ class Inputs:
         Past the end of the text nothing was recorded, and a policy that stopped there would know N. The
         beginning of the same text stands in (rows counted modulo N), which a round from t has always seen by then.
 
+        So a decision is the same however the text goes on, with one exemption: a choice at one of the last K - 1
+        positions (t > N - K) may rest on stand-ins, at depths j > N - t, and can differ from the choice that the
+        same engine makes where the text goes on and has other confidences there. It cannot gain by that what no
+        engine has: the stand-ins say nothing of N or of later tokens.
+
         Raises
         ------
         InputError

@@ -73,7 +73,8 @@ def lengths_of(policies: Sequence[Policy | str], inputs: Inputs) -> PolicySet:
             for fault in error.faults:
                 faults.add(f"policy '{names[members[0]]}': {fault}")
     faults.raise_if_any()
-    return PolicySet(names, frozen(length), frozen(drafted) if looked else None)
+    bounds = frozenset(name for name, policy in wanted.items() if not policy.online)
+    return PolicySet(names, frozen(length), frozen(drafted) if looked else None, bounds)
 
 
 def _allowed(draft_length: NDArray[Any], costs: LengthCosts) -> NDArray[np.int16]:

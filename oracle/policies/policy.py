@@ -44,7 +44,12 @@ class Policy(ABC):
     @property
     def online(self) -> bool:
         """Whether an engine could run it: it sees nothing that comes after its choice."""
-        return True
+        return not self.claimed
+
+    @property
+    def claimed(self) -> bool:
+        """Whether only its author can say what it looked at."""
+        return False
 
     @abstractmethod
     def choose(self, inputs: Inputs, parameters: NDArray[np.float64]) -> Chosen:
@@ -120,6 +125,11 @@ class Capped(Policy):
     def online(self) -> bool:
         """The inner policy's."""
         return self.policy.online
+
+    @property
+    def claimed(self) -> bool:
+        """The inner policy's."""
+        return self.policy.claimed
 
     def choose(self, inputs: Inputs, parameters: NDArray[np.float64]) -> Chosen:
         """Choose as the inner policy does, within the bounds."""

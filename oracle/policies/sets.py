@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from oracle.columns import frozen
 from oracle.costs import LengthCosts
 from oracle.problem import Problem
 from oracle.solver import Solution
@@ -24,11 +25,31 @@ class PolicySet:
     drafted : (N, P) int16, or None
         Draft steps made, at least k(t): a policy that looks at a token and then leaves it out has paid for its
         step. None: no policy does that.
+    bounds
+        Names of the policies that no engine is known to be able to run: they look ahead, or only their author knows.
     """
 
     names: tuple[str, ...]
     draft_length: NDArray[np.int16]
     drafted: NDArray[np.int16] | None = None
+    bounds: frozenset[str] = frozenset()
+
+
+def beside(first: PolicySet, second: PolicySet) -> PolicySet:
+    """Put other policies' lengths on the same batch beside the first."""
+    drafted = None
+    if first.drafted is not None or second.drafted is not None:
+        drafted = frozen(np.column_stack([_made(first), _made(second)]))
+    return PolicySet(
+        (*first.names, *second.names),
+        frozen(np.column_stack([first.draft_length, second.draft_length])),
+        drafted,
+        first.bounds | second.bounds,
+    )
+
+
+def _made(policies: PolicySet) -> NDArray[np.int16]:
+    return policies.draft_length if policies.drafted is None else policies.drafted
 
 
 def static(k: int) -> str:
@@ -55,4 +76,4 @@ def reference_policies(
     for p, solution in enumerate(solutions.values()):
         lengths[:, p] = solution.draft_length
     lengths[:, len(solutions) :] = costs.lengths
-    return PolicySet(tuple(names), lengths)
+    return PolicySet(tuple(names), lengths, bounds=frozenset(solutions))

@@ -106,4 +106,6 @@ def _with_options(policy: Policy, options: list[str]) -> Policy:
             raise InputError(f"@{cap[1]} is given twice; give it once")
         else:
             bounds[cap[1]] = int(cap[2])
+    if bounds and isinstance(policy, Logged):
+        raise InputError("logged takes no bounds: where they bite, rounds would start where nothing was logged")
     return Capped(policy, bounds.get("max"), bounds.get("min")) if bounds else policy

@@ -25,10 +25,11 @@ from oracle import scores
 from oracle.columns import frozen, names_of
 from oracle.costs import LengthCosts
 from oracle.errors import Faults, InputError, printable
-from oracle.policies import PolicySet
+from oracle.policies import PolicySet, beside
 from oracle.problem import Problem, make_problem
 from oracle.realised.calibration import CalibrationTally, calibration_tally, join_calibration
 from oracle.scores import PolicyTotals
+from oracle.scores import beside as beside_totals
 from oracle.solver import solve
 from oracle.traces import Traces
 from oracle.traces.lists import BadCellsError, refuse_nulls, take_apart
@@ -163,12 +164,8 @@ def realised_problem(
 
 def with_clairvoyant(problem: Problem, costs: LengthCosts, policies: PolicySet) -> PolicySet:
     """Add the optimum of the realised problem, `clairvoyant`, as the last policy."""
-    best = solve(problem, costs).draft_length
-    return PolicySet(
-        (*policies.names, CLAIRVOYANT),
-        frozen(np.column_stack([policies.draft_length, best])),
-        None if policies.drafted is None else frozen(np.column_stack([policies.drafted, best])),
-    )
+    best = solve(problem, costs).draft_length[:, None]
+    return beside(policies, PolicySet((CLAIRVOYANT,), best, bounds=frozenset({CLAIRVOYANT})))
 
 
 @dataclass(frozen=True)
@@ -178,13 +175,15 @@ class Realised:
     Attributes
     ----------
     totals
-        By generation and policy; the last policy is `clairvoyant`. Nothing in them is an expectation.
+        By generation and policy, `clairvoyant` among them. Nothing in them is an expectation.
     expected
-        The same policies' expected totals, without `clairvoyant`.
+        The same policies' expected totals, without `clairvoyant` and those that can be scored on matches only.
     category, decoding : (G,) names
         For contrasts; `decoding` is the column of that name where the trace has it, else `match_kind`.
     calibration
         Match probabilities against matches.
+    held_out
+        Names of the policies whose parameters and constants come from other generations than those they are scored on.
     """
 
     totals: PolicyTotals
@@ -192,9 +191,22 @@ class Realised:
     category: tuple[str | None, ...]
     decoding: tuple[str, ...]
     calibration: CalibrationTally
+    held_out: frozenset[str] = frozenset()
+
+    def with_held_out(self, totals: PolicyTotals, expected: PolicyTotals) -> "Realised":
+        """Add held-out policies; one whose name is there already needs no holding out."""
+        new = frozenset(totals.policies) - frozenset(self.totals.policies)
+        return replace(
+            self,
+            totals=beside_totals(self.totals, totals),
+            expected=beside_totals(self.expected, expected),
+            held_out=new,
+        )
 
 
-def realise(traces: Traces, problem: Problem, costs: LengthCosts, policies: PolicySet) -> Realised:
+def realise(
+    traces: Traces, problem: Problem, costs: LengthCosts, policies: PolicySet, on_matches_only: PolicySet | None = None
+) -> Realised:
     """Score the policies on the recorded matches of one batch.
 
     Parameters
@@ -207,12 +219,15 @@ def realise(traces: Traces, problem: Problem, costs: LengthCosts, policies: Poli
         Cost coefficients for the same K.
     policies
         Draft lengths chosen beforehand: a policy may look at what it is allowed to, never at the matches.
+    on_matches_only
+        Policies without an expected score: the engine's logged rounds.
     """
     actual = realised_problem(traces, problem.k_max, like=problem)
     names = traces.generation, traces.cluster_of
     decoding = decoding_of(traces)
+    laid = policies if on_matches_only is None else beside(policies, on_matches_only)
     return Realised(
-        totals=scores.total(actual, costs, with_clairvoyant(actual, costs, policies), *names),
+        totals=scores.total(actual, costs, with_clairvoyant(actual, costs, laid), *names),
         expected=scores.total(problem, costs, policies, *names),
         category=traces.category or (None,) * traces.generations,
         decoding=decoding,
@@ -259,5 +274,6 @@ def by_label(totals: PolicyTotals, labels: Sequence[str | None]) -> Mapping[str,
             tuple(totals.cluster[g] for g in at),
             totals.tokens[at],
             totals.sums[at],
+            totals.bounds,
         )
     return found

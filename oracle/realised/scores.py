@@ -6,16 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from oracle.realised.problem import CLAIRVOYANT
 from oracle.resampling import Interval, bootstrap, cluster_sums
-from oracle.scores import PolicyTotals
+from oracle.scores import PARTS, PolicyTotals
 
-BOUNDS = (CLAIRVOYANT, "oracle", "blind", "blind:refitted")  # look ahead: no engine can run them
-
-
-def looks_ahead(policy: str) -> bool:
-    """Whether a policy sees what no engine knows: a bound, or an informed form (`survival!:0.4`), capped or not."""
-    return policy.partition("@")[0] in BOUNDS or "!" in policy
+NEAR = 1.5
 
 
 @dataclass(frozen=True)
@@ -38,13 +32,15 @@ class RealisedScore:
         Accepted over drafted tokens; None if nothing was drafted.
     mean_acceptance_length
         1 + accepted tokens a round, bonus included.
-    wasted_per_token
+    wasted_per_token, wasted_interval
         Draft tokens thrown away a token emitted; what a draft proposes past the end of a text is thrown away too.
     expert_loads_per_token
         Unique experts per layer that verification touched, a token emitted.
+    split_ms_per_token
+        verify (beta0), experts, context, draft, rejection: milliseconds a token.
     undominated
         Whether no other policy that an engine could run is at least as fast and wastes at most as much, one of them
-        strictly; None for policies that look ahead.
+        strictly; None for those that no engine is known to be able to run.
     """
 
     policy: str
@@ -56,7 +52,9 @@ class RealisedScore:
     acceptance: float | None
     mean_acceptance_length: float
     wasted_per_token: float
+    wasted_interval: Interval | None
     expert_loads_per_token: float
+    split_ms_per_token: tuple[float, ...]
     undominated: bool | None
 
 
@@ -69,13 +67,16 @@ def realised_scores(totals: PolicyTotals) -> list[RealisedScore]:
     if tokens == 0:
         return []
     count = len(totals.policies)
-    intervals = bootstrap(_per_cluster(totals), lambda sums: _ms_per_token(sums, count))
+    thrown = totals.of("drafted") - totals.of("accepted")
+    per_cluster, _ = cluster_sums(np.column_stack([totals.total_ms, thrown, totals.tokens]), totals.cluster)
+    intervals = bootstrap(per_cluster, lambda sums: _ms_per_token(sums, 2 * count))
     ms = totals.total_ms.sum(axis=0) / tokens
     rounds, drafted, accepted, loads = (
         totals.of(name).sum(axis=0) for name in ("rounds", "drafted", "accepted", "expert_loads")
     )
-    wasted = (drafted - accepted) / tokens
-    best = undominated(totals.policies, ms, wasted)
+    wasted = thrown.sum(axis=0) / tokens
+    split = np.stack([totals.of(part).sum(axis=0) for part in PARTS], axis=1) / tokens
+    best = undominated([name not in totals.bounds for name in totals.policies], ms, wasted)
     return [
         RealisedScore(
             policy=policy,
@@ -87,20 +88,32 @@ def realised_scores(totals: PolicyTotals) -> list[RealisedScore]:
             acceptance=float(accepted[p] / drafted[p]) if drafted[p] > 0 else None,
             mean_acceptance_length=float(1 + accepted[p] / rounds[p]),
             wasted_per_token=float(wasted[p]),
+            wasted_interval=intervals[count + p],
             expert_loads_per_token=float(loads[p] / tokens),
+            split_ms_per_token=tuple(split[p].tolist()),
             undominated=best[p],
         )
         for p, policy in enumerate(totals.policies)
     ]
 
 
+def near_fastest(scores: Sequence[RealisedScore]) -> tuple[list[RealisedScore], list[RealisedScore]]:
+    """Policies at most `NEAR` times as slow as the fastest that an engine can run; the rest, which squeeze a picture.
+
+    Where no engine is known to be able to run any, all of them are near.
+    """
+    fastest = min((s.ms_per_token for s in scores if s.undominated), default=np.inf)
+    near = [s for s in scores if s.ms_per_token <= NEAR * fastest]
+    return near, [s for s in scores if s not in near]
+
+
 def undominated(
-    policies: Sequence[str], ms_per_token: NDArray[np.float64], wasted_per_token: NDArray[np.float64]
+    online: Sequence[bool], ms_per_token: NDArray[np.float64], wasted_per_token: NDArray[np.float64]
 ) -> list[bool | None]:
-    """Pareto view: which policies no other one beats in time and waste; None for those that look ahead."""
-    runs = np.array([not looks_ahead(policy) for policy in policies])
+    """Pareto view: which policies no other one beats in time and waste; None for those that are not `online`."""
+    runs = np.asarray(online)
     found: list[bool | None] = []
-    for p in range(len(policies)):
+    for p in range(len(runs)):
         as_good = (ms_per_token <= ms_per_token[p]) & (wasted_per_token <= wasted_per_token[p])
         better = (ms_per_token < ms_per_token[p]) | (wasted_per_token < wasted_per_token[p])
         found.append(not bool((runs & as_good & better).any()) if runs[p] else None)

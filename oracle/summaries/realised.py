@@ -3,41 +3,91 @@
 from collections.abc import Sequence
 from typing import Any
 
+from oracle.policies import static
 from oracle.realised.calibration import CalibrationRow, calibrate
 from oracle.realised.problem import CLAIRVOYANT, Realised, by_label
 from oracle.realised.scores import Difference, RealisedScore, differences, realised_scores
-from oracle.tables import Row, Table, interval_cells, number, resampled, show, with_interval, words
+from oracle.scores import LEAST_GAIN, PolicyTotals
+from oracle.tables import (
+    NOT_AVAILABLE,
+    Column,
+    Row,
+    Table,
+    interval_cells,
+    number,
+    resampled,
+    show,
+    with_interval,
+    words,
+)
+
+ORACLE = "oracle"
 
 
-def realised_tables(realised: Realised) -> list[Table]:
-    """Tables of realised scores; empty if no token was emitted."""
+def realised_tables(realised: Realised, notes: Sequence[str] = ()) -> list[Table]:
+    """Tables of realised scores, each decoding by itself; empty if no token was emitted.
+
+    `notes` say what cannot be scored on recorded matches.
+    """
     if realised.totals.tokens.sum() == 0:
         return []
     rows = calibrate(realised.calibration)
-    tables = [_scores(realised, rows)]
-    for name, labels in (("decoding", realised.decoding), ("category", realised.category)):
+    tables = [_scores(realised, rows, notes)]
+    split = by_decoding(realised)
+    for i, (decoding, part) in enumerate(split.items(), 1):
+        labels = [c for c, d in zip(realised.category, realised.decoding, strict=True) if d == decoding]
         if len(set(labels)) > 1:
-            tables.append(_contrast(realised, name, labels))
+            tables.append(_by_category(part, decoding, labels, f"_{i}" if len(split) > 1 else ""))
     return [*tables, _calibration(realised, rows), _by_depth(rows)]
 
 
+def by_decoding(realised: Realised) -> dict[str, PolicyTotals]:
+    """Realised totals of each decoding: whether equality is how tokens are accepted differs from one to the other."""
+    split = by_label(realised.totals, realised.decoding)
+    return {decoding: totals for decoding, totals in split.items() if totals.tokens.sum() > 0}
+
+
 def realised_rows(realised: Realised) -> list[dict[str, Any]]:
-    """One row a policy at full precision."""
-    expected = {s.policy: s for s in realised_scores(realised.expected)}
-    reference = "oracle" if "oracle" in realised.totals.policies else CLAIRVOYANT
-    above = {d.policy: d for d in differences(realised.totals, reference)}
-    bound = {d.policy: d for d in differences(realised.totals, CLAIRVOYANT)}
-    return [_row(s, expected.get(s.policy), above, bound) for s in realised_scores(realised.totals)]
+    """One row a decoding and policy at full precision; what is clairvoyant comes last."""
+    expected_of = by_label(realised.expected, realised.decoding)
+    return [
+        row
+        for decoding, totals in by_decoding(realised).items()
+        for row in _decoded_rows(decoding, totals, expected_of[decoding], realised.held_out)
+    ]
 
 
-def _row(
-    s: RealisedScore, expected: RealisedScore | None, above: dict[str, Difference], bound: dict[str, Difference]
-) -> dict[str, Any]:
-    against, over = above.get(s.policy), bound.get(s.policy)
+def _decoded_rows(
+    decoding: str, totals: PolicyTotals, expected_totals: PolicyTotals, held_out: frozenset[str]
+) -> list[dict[str, Any]]:
+    scored = {s.policy: s for s in realised_scores(totals)}
+    expected = {s.policy: s.ms_per_token for s in realised_scores(expected_totals)}
+    reference = ORACLE if ORACLE in scored else CLAIRVOYANT
+    above = {d.policy: d for d in differences(totals, reference)}
+    without, bound = scored.get(static(0)), scored[reference].ms_per_token
+    off = above.get(static(0))
+    gain = off.ms_per_token if off is not None and off.significant and off.ms_per_token > LEAST_GAIN * bound else None
+    rows = [
+        {
+            "decoding": decoding,
+            "policy": s.policy,
+            "held_out": s.policy in held_out,
+            **_score_cells(s, expected.get(s.policy), above.get(s.policy)),
+            "above_clairvoyant_ms_per_token": s.ms_per_token - scored[CLAIRVOYANT].ms_per_token,
+            "speedup": None if without is None or not s.ms_per_token else without.ms_per_token / s.ms_per_token,
+            "gain_captured": None
+            if without is None or gain is None
+            else (without.ms_per_token - s.ms_per_token) / gain,
+        }
+        for s in scored.values()
+    ]
+    return sorted(rows, key=lambda row: row["policy"] == CLAIRVOYANT)
+
+
+def _score_cells(s: RealisedScore, expected: float | None, against: Difference | None) -> dict[str, Any]:
     return {
-        "policy": s.policy,
         **interval_cells("ms_per_token", s.ms_per_token, s.interval),
-        "expected_ms_per_token": None if expected is None else expected.ms_per_token,
+        "expected_ms_per_token": expected,
         "tokens_per_second": s.tokens_per_second,
         **interval_cells(
             "above_oracle_ms_per_token",
@@ -45,7 +95,6 @@ def _row(
             None if against is None else against.interval,
         ),
         "significant": None if against is None else against.significant,
-        "above_clairvoyant_ms_per_token": 0.0 if over is None else over.ms_per_token,
         "rounds": s.rounds,
         "mean_draft_length": s.mean_draft_length,
         "acceptance": s.acceptance,
@@ -56,38 +105,63 @@ def _row(
     }
 
 
-def _scores(realised: Realised, calibrated: Sequence[CalibrationRow]) -> Table:
+def _scores(realised: Realised, calibrated: Sequence[CalibrationRow], notes: Sequence[str]) -> Table:
     totals = realised.totals
     rows = realised_rows(realised)
-    has_oracle = "oracle" in totals.policies
+    what = ORACLE if ORACLE in totals.policies else CLAIRVOYANT
     columns = [
+        words("decoding", "decoding"),
         words("policy", "policy"),
-        with_interval("ms/token", "ms_per_token"),
+        Column("parameters", lambda row: "other folds" if row["held_out"] else NOT_AVAILABLE, text=True),
+        with_interval("realised\nms/token", "ms_per_token"),
         number("expected\nms/token", "expected_ms_per_token"),
         number("tokens/\ns", "tokens_per_second", ".1f"),
-        with_interval(f"above the {'oracle' if has_oracle else CLAIRVOYANT}\nms/token", "above_oracle_ms_per_token"),
+        number("speed-up\nover k = 0", "speedup"),
+        with_interval(f"above the {what}\nms/token", "above_oracle_ms_per_token"),
+        number("% of\ngain", "gain_captured", ".1f", 100),
         number("above\nclairvoyant", "above_clairvoyant_ms_per_token"),
+        number("mean draft\nlength", "mean_draft_length", ".2f"),
         number("accep-\ntance", "acceptance"),
         number("mean acc.\nlength", "mean_acceptance_length"),
         number("wasted/\ntoken", "wasted_per_token", ".2f"),
         number("experts/\ntoken", "expert_loads_per_token", ".1f"),
     ]
-    best = [row["policy"] for row in rows if row["undominated"]]
-    blurred = [row["policy"] for row in rows if row["significant"] is False]
-    clusters = len(set(totals.cluster))
-    notes = [
-        f"realised: sums over the rounds the recorded chains would have given, no expectation; {resampled(clusters)}; "
-        "differences are paired by cluster",
+    said = [
+        "realised: sums over the rounds the recorded chains would have given, no expectation; "
+        f"{_resampled(realised)}; differences are paired by cluster",
+        "other folds: held out, under the parameter and constants that the other folds chose by expected scores; the "
+        f"others were not tuned: they are the same for every generation ({ORACLE}, {CLAIRVOYANT}: solved for each)",
         "clairvoyant knows every match beforehand: a bound for any policy on these chains, which none can reach; the "
-        "oracle knows match probabilities and U, not matches",
-        f"undominated in ms and wasted tokens a token, of those that do not look ahead: {', '.join(best) or 'none'}",
+        "oracle knows match probabilities and U, not matches; % of gain: of that oracle's over k = 0, both realised, "
+        "where it is significant",
+        "valid where the engine accepts a token if and only if it equals the text's, as in greedy decoding; not for an "
+        "engine that samples by rejection: there, expected scores count",
+        *(_on_differences(decoding, rows, what) for decoding in by_decoding(realised)),
+        *notes,
+        *_on_equality(calibrated),
     ]
-    if blurred:
-        what = "oracle" if has_oracle else CLAIRVOYANT
-        notes.append(f"not significantly different from the {what}: {', '.join(blurred)}")
-    notes += _on_equality(calibrated)
-    title = f"Policies on recorded matches, {totals.tokens.sum():,.0f} tokens of {len(totals.generation):,} generations"
-    return Table("realised_scores", title, columns, rows, notes)
+    title = (
+        f"Realised by decoding: policies on recorded matches, {totals.tokens.sum():,.0f} tokens of "
+        f"{len(totals.generation):,} generations"
+    )
+    return Table("realised_scores", title, columns, rows, said)
+
+
+def _resampled(realised: Realised) -> str:
+    parts = {decoding: len(set(totals.cluster)) for decoding, totals in by_decoding(realised).items()}
+    if len(parts) == 1:
+        return resampled(next(iter(parts.values())))
+    return "; ".join(f"{decoding}: {resampled(clusters)}" for decoding, clusters in parts.items())
+
+
+def _on_differences(decoding: str, rows: Sequence[Row], what: str) -> str:
+    """Name the undominated policies of one decoding, and those that cannot be told from the oracle."""
+    mine = [row for row in rows if row["decoding"] == decoding]
+    best = [row["policy"] for row in mine if row["undominated"]]
+    blurred = [row["policy"] for row in mine if row["significant"] is False]
+    said = f"{decoding}: undominated in ms and wasted tokens a token, of those an engine can run: "
+    said += ", ".join(best) or "none"
+    return f"{said}; not significantly different from the {what}: {', '.join(blurred)}" if blurred else said
 
 
 def _on_equality(calibrated: Sequence[CalibrationRow]) -> list[str]:
@@ -108,13 +182,13 @@ def _on_equality(calibrated: Sequence[CalibrationRow]) -> list[str]:
     return said
 
 
-def _contrast(realised: Realised, name: str, labels: Sequence[str | None]) -> Table:
-    split = by_label(realised.totals, labels)
-    scored = {label: realised_scores(totals) for label, totals in split.items()}
+def _by_category(totals: PolicyTotals, decoding: str, labels: Sequence[str | None], suffix: str) -> Table:
+    split = by_label(totals, labels)
+    scored = {label: realised_scores(part) for label, part in split.items()}
     there = [label for label, scores in scored.items() if scores]
     rows: list[Row] = [
         {"policy": policy, **{label: scored[label][p].ms_per_token for label in there}}
-        for p, policy in enumerate(realised.totals.policies)
+        for p, policy in sorted(enumerate(totals.policies), key=lambda each: each[1] == CLAIRVOYANT)
     ]
     columns = (words("policy", "policy"), *(number(label, label) for label in there))
     fastest: dict[str, list[str]] = {}
@@ -122,10 +196,9 @@ def _contrast(realised: Realised, name: str, labels: Sequence[str | None]) -> Ta
         runs = [s for s in scored[label] if s.undominated is not None]
         if runs:
             fastest.setdefault(min(runs, key=lambda s: s.ms_per_token).policy, []).append(label)
-    notes = [
-        f"fastest of those that do not look ahead in {', '.join(among)}: {policy}" for policy, among in fastest.items()
-    ]
-    return Table(f"realised_by_{name}", f"Realised ms/token by {name}", columns, rows, notes)
+    notes = [f"fastest of those an engine can run in {', '.join(among)}: {policy}" for policy, among in fastest.items()]
+    title = f"Realised ms/token by category, {decoding} texts"
+    return Table(f"realised_by_category{suffix}", title, columns, rows, notes)
 
 
 def calibration_rows(calibrated: Sequence[CalibrationRow]) -> list[dict[str, Any]]:

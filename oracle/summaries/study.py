@@ -12,6 +12,20 @@ from oracle.study import Study
 from oracle.summaries.ablation import ablation_tables
 from oracle.tables import Table, interval_cells, number, resampled, show, with_interval, words
 
+SCORE_COLUMNS = (
+    words("policy", "policy"),
+    with_interval("ms/token", "ms_per_token", ".3f"),
+    number("tokens/\ns", "tokens_per_second", ".1f"),
+    number("speed-\nup", "speedup", ".3f"),
+    with_interval("regret\nms/token", "regret_ms_per_token", ".3f"),
+    number("% of\ngain", "gain_captured", ".1f", 100),
+    number("tokens/\nround", "tokens_per_round", ".3f"),
+    number("mean\nk", "mean_draft_length", ".2f"),
+    number("accep-\ntance", "acceptance", ".3f"),
+    number("wasted/\ntoken", "wasted_per_token", ".2f"),
+    number("experts/\ntoken", "expert_loads_per_token", ".1f"),
+)
+
 
 def study_tables(study: Study) -> list[Table]:
     """Tables of a study, in the order in which questions arise."""
@@ -121,19 +135,6 @@ def write_scores(path: Path, scores: Sequence[Score], metadata: Mapping[str, str
 
 def _scores(study: Study) -> Table:
     rows = score_rows(study.scores)
-    columns = (
-        words("policy", "policy"),
-        with_interval("ms/token", "ms_per_token", ".3f"),
-        number("tokens/\ns", "tokens_per_second", ".1f"),
-        number("speed-\nup", "speedup", ".3f"),
-        with_interval("regret\nms/token", "regret_ms_per_token", ".3f"),
-        number("% of\ngain", "gain_captured", ".1f", 100),
-        number("tokens/\nround", "tokens_per_round", ".3f"),
-        number("mean\nk", "mean_draft_length", ".2f"),
-        number("accep-\ntance", "acceptance", ".3f"),
-        number("wasted/\ntoken", "wasted_per_token", ".2f"),
-        number("experts/\ntoken", "expert_loads_per_token", ".1f"),
-    )
     static = [row for row in rows if row["policy"].startswith("static:")]
     best = min(static, key=lambda row: row["ms_per_token"])
     past_end = max(row["past_end_share"] for row in rows)
@@ -148,7 +149,9 @@ def _scores(study: Study) -> Table:
             f"up to {show(past_end, '.1f', 100)} % of a policy's rounds reach past the end of a text, "
             "where no experts are known: a lower bound"
         )
-    return Table("scores", "Policies on the same traces (speed-up and % of gain: over k = 0)", columns, rows, notes)
+    return Table(
+        "scores", "Policies on the same traces (speed-up and % of gain: over k = 0)", SCORE_COLUMNS, rows, notes
+    )
 
 
 def _unique_experts(study: Study) -> Table:

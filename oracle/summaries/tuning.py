@@ -5,13 +5,15 @@ from typing import Any
 
 from oracle.errors import printable
 from oracle.resampling import DRAWS
-from oracle.tables import Column, Table, interval_cells, number, resampled, show, with_interval, words
-from oracle.tuning import FEW_CLUSTERS, NOT_SIGNIFICANT, Tuned, Tuning
+from oracle.scores import PolicyTotals, score
+from oracle.summaries.study import SCORE_COLUMNS, score_rows
+from oracle.tables import NOT_AVAILABLE, Column, Table, interval_cells, number, resampled, show, with_interval, words
+from oracle.tuning import FEW_CLUSTERS, FOLDS, NOT_SIGNIFICANT, Tuned, Tuning
 
 
 def tuning_table(found: Tuning, notes_on_lengths: Sequence[str] = ()) -> Table:
     """Every family of policies, tuned on training folds and scored on held-out generations."""
-    rows = [_row(tuned) for tuned in found.families]
+    rows = [_row(found, tuned) for tuned in found.families]
     columns = (
         words("policy", "family"),
         words("chosen on\nall", "chosen_on_all"),
@@ -21,22 +23,62 @@ def tuning_table(found: Tuning, notes_on_lengths: Sequence[str] = ()) -> Table:
         with_interval("regret\nms/token", "regret_ms_per_token"),
         with_interval("% of gain", "gain_captured", ".1f", 100),
         with_interval("minus the best\nstatic, ms", "against_static_ms"),
-        words("verdict", "verdict"),
+        Column("verdict", lambda row: _marked(row["verdict"], found.clusters), text=True),
         words("an engine\ncan run it", "online"),
     )
     without = found.without_ms_per_token
     k0 = "" if without is None else f"; k = 0: {show(without)} ms a token"
+    few = found.folds < FOLDS
     notes = [
         *notes_on_lengths,
-        f"{found.folds} folds of {found.clusters:,} clusters, {found.tokens:,.0f} tokens; {resampled(found.clusters)}",
+        f"{found.folds} folds{f' (not {FOLDS}: there are no more clusters)' if few else ''} of {found.clusters:,} "
+        f"clusters, {found.tokens:,.0f} tokens; {resampled(found.clusters)}",
         f"the oracle, which looks ahead: {show(found.oracle_ms_per_token)} ms a token{k0}",
         "expected scores; parameters and constants come from the other folds; intervals take them as given",
         "a token that is drafted only to see that it is too unsure is paid for; @keep verifies it all the same",
         "`!`: looks at true match probabilities and experts, which no engine knows: a bound on the idea",
+        *_on_what_was_tried(found),
     ]
     return Table(
         "tuned_policies", "Policies tuned on training generations, scored on held-out ones", columns, rows, notes
     )
+
+
+def _on_what_was_tried(found: Tuning) -> list[str]:
+    """Say what a reader must know of weak verdicts, parameters at an end of the grid, stand-ins and claims."""
+    notes = []
+    if found.clusters < FEW_CLUSTERS:
+        notes.append(f"*: fewer than {FEW_CLUSTERS} clusters, so the interval is too narrow and the verdict weak")
+    edges = [policy for one in found.families for policy in one.at_edge]
+    if edges:
+        notes.append(
+            f"at an end of what was tried: {', '.join(map(printable, edges))}; what lies beyond was not tried (longer "
+            "static drafts: raise --k-max, if the latency model has them)"
+        )
+    if found.late_share is not None:
+        notes.append(
+            "how a text goes on changes no decision before its last k_max - 1 positions "
+            f"({show(found.late_share, '.1f', 100)} % of positions): there, policies that look at the draft's "
+            "confidence read the text's beginning for what was not recorded past its end, so a choice may differ from "
+            "that in a longer recording"
+        )
+    if any(one.claimed for one in found.families):
+        notes.append("author's claim: a column of lengths does not tell what it looked at; nothing here checks it")
+    return notes
+
+
+def untuned_table(fixed: PolicyTotals, notes: Sequence[str] = ()) -> Table:
+    """Policies that need no tuning, in-sample: there is one cluster, so nothing can be held out."""
+    said = [
+        *notes,
+        "nothing was tuned, and no policy is named to deploy: only one cluster has positions, and held-out scores need "
+        "two; add generations",
+        "expected scores, in-sample; so are the constants of online policies (mean experts by m); "
+        f"{resampled(len(set(fixed.cluster)))}",
+        "the oracle looks ahead over the whole text: a bound, not a policy an engine can run",
+    ]
+    title = "Policies that need no tuning, in-sample (speed-up and % of gain: over k = 0)"
+    return Table("untuned_policies", title, SCORE_COLUMNS, score_rows(score(fixed)), said)
 
 
 def category_table(found: Mapping[str | None, Tuning]) -> Table:
@@ -58,7 +100,9 @@ def category_table(found: Mapping[str | None, Tuning]) -> Table:
     )
 
 
-def _marked(verdict: str, clusters: int) -> str:
+def _marked(verdict: str | None, clusters: int) -> str:
+    if verdict is None:
+        return NOT_AVAILABLE
     weak = clusters < FEW_CLUSTERS and verdict != NOT_SIGNIFICANT
     return f"{verdict}{' *' if weak else ''}"
 
@@ -107,30 +151,33 @@ def _category_row(category: str | None, tuning: Tuning, tuned: Tuned) -> dict[st
         "few_clusters": tuning.clusters < FEW_CLUSTERS,
         "tokens": tuning.tokens,
         "family": tuned.family,
-        **_held_out_cells(tuned),
+        **_held_out_cells(tuning, tuned),
         "oracle_ms_per_token": tuning.oracle_ms_per_token,
         "without_ms_per_token": tuning.without_ms_per_token,
     }
 
 
-def _row(tuned: Tuned) -> dict[str, Any]:
+def _row(tuning: Tuning, tuned: Tuned) -> dict[str, Any]:
     return {
         "family": tuned.family,
         "chosen_on_all": tuned.chosen_on_all,
         "chosen": list(tuned.chosen),
         "in_sample_ms_per_token": tuned.in_sample_ms_per_token,
         "optimism_ms_per_token": tuned.optimism_ms_per_token,
-        **_held_out_cells(tuned),
+        **_held_out_cells(tuning, tuned),
     }
 
 
-def _held_out_cells(tuned: Tuned) -> dict[str, Any]:
+def _held_out_cells(tuning: Tuning, tuned: Tuned) -> dict[str, Any]:
+    itself = tuned is tuning.families[0]
     against = tuned.against_static
     return {
         **interval_cells("ms_per_token", tuned.ms_per_token, tuned.ms_per_token_interval),
         **interval_cells("regret_ms_per_token", tuned.regret_ms_per_token, tuned.regret_interval),
         **interval_cells("gain_captured", tuned.gain_captured, tuned.gain_interval),
-        **interval_cells("against_static_ms", against.ms_per_token, against.interval),
-        "verdict": against.verdict,
-        "online": "yes" if tuned.online else "no",
+        **interval_cells(
+            "against_static_ms", None if itself else against.ms_per_token, None if itself else against.interval
+        ),
+        "verdict": None if itself else against.verdict,
+        "online": "author's claim" if tuned.claimed else "yes" if tuned.online else "no",
     }

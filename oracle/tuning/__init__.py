@@ -9,8 +9,9 @@ from collections.abc import Sequence
 
 from oracle.policies import Inputs
 from oracle.policies.candidates import POINTS
-from oracle.tuning.families import FAMILIES, learn
-from oracle.tuning.holding_out import FOLDS, Family, HeldOut, hold_out
+from oracle.tuning.deployment import RULE, Deployment, deployment
+from oracle.tuning.families import FAMILIES, learn, totals_of
+from oracle.tuning.holding_out import FOLDS, Family, HeldOut, clusters_with_positions, hold_out
 from oracle.tuning.tuned import FEW_CLUSTERS, NOT_SIGNIFICANT, Compared, Tuned, Tuning, scored, scored_by_category
 
 __all__ = [
@@ -18,15 +19,20 @@ __all__ = [
     "FEW_CLUSTERS",
     "FOLDS",
     "NOT_SIGNIFICANT",
+    "RULE",
     "Compared",
+    "Deployment",
     "Family",
     "HeldOut",
     "Tuned",
     "Tuning",
+    "clusters_with_positions",
+    "deployment",
     "hold_out",
     "learn",
     "scored",
     "scored_by_category",
+    "totals_of",
     "tune",
 ]
 
@@ -35,7 +41,7 @@ def tune(
     batches: Sequence[Inputs],
     families: Sequence[str] = FAMILIES,
     *,
-    folds: int = FOLDS,
+    folds: int | None = None,
     points: int = POINTS,
     seed: int = 0,
 ) -> Tuning:

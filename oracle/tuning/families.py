@@ -10,6 +10,7 @@ from oracle.errors import InputError
 from oracle.policies import Inputs, Policy, Static, Training, lengths_of
 from oracle.policies.candidates import BEST_STATIC
 from oracle.policies.learning import Learnt, learnt_from
+from oracle.scores import PolicyTotals
 
 FAMILIES = (
     BEST_STATIC,
@@ -53,10 +54,15 @@ def learnt_of(batches: Sequence[Inputs]) -> Learnt:
 
 
 def total_ms(batches: Sequence[Inputs], policies: Sequence[Policy]) -> NDArray[np.float64]:
-    """Expected milliseconds, (G, P): a batch's policies are laid out in one call and scored in one call."""
+    """Expected milliseconds, (G, P)."""
+    totals = totals_of(batches, policies)
+    return totals.total_ms[:, [totals.policies.index(str(policy)) for policy in policies]]
+
+
+def totals_of(batches: Sequence[Inputs], policies: Sequence[Policy | str]) -> PolicyTotals:
+    """Expected totals: a batch's policies are laid out in one call and scored in one call."""
     parts = []
     for batch in batches:
         laid, traces = lengths_of(policies, batch), batch.traces
-        ms = scores.total(batch.problem, batch.costs, laid, traces.generation, traces.cluster_of).total_ms
-        parts.append(ms[:, [laid.names.index(str(policy)) for policy in policies]])
-    return np.concatenate(parts)
+        parts.append(scores.total(batch.problem, batch.costs, laid, traces.generation, traces.cluster_of))
+    return scores.join(parts)

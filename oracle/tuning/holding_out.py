@@ -32,17 +32,25 @@ class Family:
         The policy chosen on all generations.
     in_sample_ms : (G,) float64, milliseconds
         Of the policy chosen on all generations.
+    ends
+        The first and the last member that was tried: the shortest and the longest drafts.
     """
 
     name: str
     chosen: tuple[Policy, ...]
     chosen_on_all: Policy
     in_sample_ms: NDArray[np.float64]
+    ends: tuple[Policy, Policy]
 
     @property
     def online(self) -> bool:
         """Whether an engine could run it."""
         return self.chosen_on_all.online
+
+    @property
+    def claimed(self) -> bool:
+        """Whether only its author can say what it looked at."""
+        return self.chosen_on_all.claimed
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +73,9 @@ class HeldOut:
         V(0), the bound.
     without_ms : (G,) float64, milliseconds, or None
         Expected, of k = 0; None if it may not be chosen.
+    late_share
+        Share of decisions at the last K - 1 positions of their text, where a policy that looks at the draft's
+        confidence may rest on stand-ins (see `Inputs.confidence`); None if no policy looks at it.
     """
 
     families: tuple[Family, ...]
@@ -74,6 +85,7 @@ class HeldOut:
     realised: PolicyTotals | None
     oracle_ms: NDArray[np.float64]
     without_ms: NDArray[np.float64] | None
+    late_share: float | None
 
     @property
     def folds(self) -> int:
@@ -85,7 +97,7 @@ def hold_out(
     batches: Sequence[Inputs],
     families: Sequence[str] = FAMILIES,
     *,
-    folds: int = FOLDS,
+    folds: int | None = None,
     points: int = POINTS,
     realised: Sequence[Problem] | None = None,
 ) -> HeldOut:
@@ -98,7 +110,8 @@ def hold_out(
     families
         As `candidates` takes them; the best static length is always among them.
     folds
-        Groups of clusters; each is scored with what the others say.
+        Groups of clusters; each is scored with what the others say. None: `FOLDS`, or as many as there are clusters
+        with positions.
     points
         Parameters tried.
     realised
@@ -114,7 +127,7 @@ def hold_out(
     clusters = [name for batch in batches for name in batch.traces.cluster_of]
     tokens = np.concatenate([np.diff(batch.problem.offsets) for batch in batches]).astype(np.float64)
     fold = _folds(clusters, tokens, folds)
-    rows = [*(fold != f for f in range(folds)), np.ones(len(fold), dtype=bool)]
+    rows = [*(fold != f for f in range(int(fold.max()) + 1)), np.ones(len(fold), dtype=bool)]
     trainings = [learnt.training(each) for each in rows]
     tried = {family: candidates(family, batches[0], points) for family in dict.fromkeys((BEST_STATIC, *families))}
     found = _choose(batches, tried, rows, trainings)
@@ -127,16 +140,32 @@ def hold_out(
         realised=realised_totals,
         oracle_ms=np.concatenate([batch.optimum.value_ms(batch.problem.offsets) for batch in batches]),
         without_ms=learnt.static_ms[:, 0] if learnt.lengths[0] == 0 else None,
+        late_share=_late_share(found, tokens, batches[0].problem.k_max),
     )
 
 
-def _folds(clusters: Sequence[str], tokens: NDArray[np.float64], folds: int) -> NDArray[np.int64]:
+def _late_share(families: Sequence[Family], tokens: NDArray[np.float64], k_max: int) -> float | None:
+    if not any("draft_prob" in one.chosen_on_all.columns for one in families):
+        return None
+    return float(np.minimum(tokens, max(k_max - 1, 0)).sum() / tokens.sum())
+
+
+def clusters_with_positions(batches: Sequence[Inputs]) -> int:
+    """How many clusters have positions: held-out scores need two."""
+    sizes = [
+        (name, n) for b in batches for name, n in zip(b.traces.cluster_of, np.diff(b.problem.offsets), strict=True)
+    ]
+    return len({name for name, positions in sizes if positions})
+
+
+def _folds(clusters: Sequence[str], tokens: NDArray[np.float64], folds: int | None) -> NDArray[np.int64]:
     """The fold of each generation; clusters go whole."""
     names = sorted(set(clusters))
     at = {name: i for i, name in enumerate(names)}
     of = np.array([at[name] for name in clusters])
     sizes = np.bincount(of, weights=tokens, minlength=len(names)).astype(np.int64)
     occupied = int(np.count_nonzero(sizes))
+    folds = min(FOLDS, occupied) if folds is None else folds
     if not 2 <= folds <= occupied:
         raise InputError(
             f"folds is {folds}, and {occupied} clusters have positions: held-out scores need 2 to {occupied} folds"
@@ -166,7 +195,8 @@ def _choose(
     for name, members in tried.items():
         best = [int(each[train].sum(axis=0).argmin()) for each, train in zip(ms[name], rows, strict=True)]
         chosen = [members[p] for p in best]
-        found.append(Family(name, tuple(chosen[:-1]), chosen[-1], ms[name][-1][:, best[-1]]))
+        in_sample = ms[name][-1][:, best[-1]]
+        found.append(Family(name, tuple(chosen[:-1]), chosen[-1], in_sample, (members[0], members[-1])))
     return tuple(found)
 
 
@@ -178,7 +208,6 @@ def _held_out(
     realised: Sequence[Problem] | None,
 ) -> tuple[PolicyTotals, PolicyTotals | None]:
     """Totals of every generation under what was chosen for its fold: expected, and realised."""
-    names = tuple(family.name for family in families)
     expected, actual, first = [], [], 0
     for b, batch in enumerate(batches):
         at = fold[first : first + batch.problem.generations]
@@ -188,9 +217,9 @@ def _held_out(
             for f in np.unique(at).tolist()
         }
         columns = {f: [one.names.index(str(family.chosen[f])) for family in families] for f, one in laid.items()}
-        expected.append(_of_own_fold(batch, batch.problem, laid, columns, at, names))
+        expected.append(_of_own_fold(batch, batch.problem, laid, columns, at, families))
         if realised is not None:
-            actual.append(_of_own_fold(batch, realised[b], laid, columns, at, names))
+            actual.append(_of_own_fold(batch, realised[b], laid, columns, at, families))
     return scores.join(expected), scores.join(actual) if realised is not None else None
 
 
@@ -200,13 +229,14 @@ def _of_own_fold(
     laid: dict[int, PolicySet],
     columns: dict[int, list[int]],
     fold: NDArray[np.int64],
-    names: tuple[str, ...],
+    families: Sequence[Family],
 ) -> PolicyTotals:
     """Totals of a batch; of each generation those under the lengths laid out for its fold."""
-    traces = batch.traces
+    traces, names = batch.traces, tuple(family.name for family in families)
+    bounds = frozenset(family.name for family in families if not family.online)
     sums = np.empty((problem.generations, len(names), len(MEASURES)))
     for f, lengths in laid.items():
         totals = scores.total(problem, batch.costs, lengths, traces.generation, traces.cluster_of)
         sums[fold == f] = totals.sums[fold == f][:, columns[f]]
     tokens = np.diff(problem.offsets).astype(np.float64)
-    return PolicyTotals(names, traces.generation, traces.cluster_of, tokens, sums)
+    return PolicyTotals(names, traces.generation, traces.cluster_of, tokens, sums, bounds)

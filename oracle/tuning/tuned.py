@@ -6,9 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from oracle.policies import static
 from oracle.resampling import Interval, bootstrap, cluster_sums
 from oracle.scores import LEAST_GAIN
-from oracle.tuning.holding_out import HeldOut
+from oracle.tuning.holding_out import Family, HeldOut
 
 NOT_SIGNIFICANT = "not significant"
 FEW_CLUSTERS = 10  # below, percentile intervals of a clustered bootstrap cover clearly less than they say
@@ -45,8 +46,8 @@ class Tuned:
     ----------
     family
         The text form without its parameter.
-    online
-        Whether an engine could run it.
+    online, claimed
+        Whether an engine could run it; whether only its author can say so.
     chosen
         The policy chosen for each fold, from the other folds.
     chosen_on_all
@@ -61,10 +62,15 @@ class Tuned:
         Share of the oracle's gain over k = 0; None if k = 0 may not be chosen or the oracle gains less than 0.1 %.
     against_static
         Held-out milliseconds a token minus those of the best static length, held-out too.
+    against_off
+        Minus those of k = 0; None if it may not be chosen.
+    at_edge
+        Those of the chosen policies that lie at an end of what was tried, with shorter or longer drafts beyond.
     """
 
     family: str
     online: bool
+    claimed: bool
     chosen: tuple[str, ...]
     chosen_on_all: str
     ms_per_token: float
@@ -75,6 +81,8 @@ class Tuned:
     gain_captured: float | None
     gain_interval: Interval | None
     against_static: Compared
+    against_off: Compared | None
+    at_edge: tuple[str, ...]
 
     @property
     def optimism_ms_per_token(self) -> float:
@@ -96,6 +104,8 @@ class Tuning:
         Of k = 0; None if it may not be chosen.
     folds, clusters, tokens
         What was split, and how much of it there is in these scores; clusters that have positions.
+    late_share
+        See `HeldOut`.
     """
 
     families: tuple[Tuned, ...]
@@ -104,6 +114,7 @@ class Tuning:
     folds: int
     clusters: int
     tokens: int
+    late_share: float | None
 
 
 def scored_by_category(held: HeldOut, *, seed: int = 0) -> Mapping[str | None, Tuning]:
@@ -140,10 +151,12 @@ def scored(held: HeldOut, rows: NDArray[np.bool_] | None = None, *, seed: int = 
     intervals = bootstrap(per_cluster, statistic, seed=seed)
     oracle, without, _ = (float(x) for x in table[:, count:].sum(axis=0) / table[:, -1].sum())
     gains = held.without_ms is not None and without - oracle > LEAST_GAIN * oracle
+    known = without if held.without_ms is not None else None
     families = tuple(
         Tuned(
             family=one.name,
             online=one.online,
+            claimed=one.claimed,
             chosen=tuple(map(str, one.chosen)),
             chosen_on_all=str(one.chosen_on_all),
             ms_per_token=float(point[p]),
@@ -154,15 +167,25 @@ def scored(held: HeldOut, rows: NDArray[np.bool_] | None = None, *, seed: int = 
             gain_captured=float(point[2 * count + p]) if gains else None,
             gain_interval=intervals[2 * count + p] if gains else None,
             against_static=Compared(float(point[3 * count + p]), intervals[3 * count + p]),
+            against_off=Compared(float(point[4 * count + p]), intervals[4 * count + p]) if known is not None else None,
+            at_edge=_at_edge(one),
         )
         for p, one in enumerate(held.families)
     )
-    known = without if held.without_ms is not None else None
-    return Tuning(families, oracle, known, held.folds, len(names), int(table[:, -1].sum()))
+    return Tuning(families, oracle, known, held.folds, len(names), int(table[:, -1].sum()), held.late_share)
+
+
+def _at_edge(family: Family) -> tuple[str, ...]:
+    """Chosen policies at either end of what was tried; nothing is shorter than k = 0."""
+    first, last = map(str, family.ends)
+    ends = {last} if first == static(0) else {first, last}
+    return tuple(
+        dict.fromkeys(str(p) for p in (family.chosen_on_all, *family.chosen) if first != last and str(p) in ends)
+    )
 
 
 def _statistic(count: int) -> Callable[[NDArray[np.float64]], NDArray[np.float64]]:
-    """Milliseconds a token, regret, share of gain and difference from the first family, from totals."""
+    """Milliseconds a token, regret, share of gain, difference from the first family and from k = 0, from totals."""
 
     def of(sums: NDArray[np.float64]) -> NDArray[np.float64]:
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -170,6 +193,6 @@ def _statistic(count: int) -> Callable[[NDArray[np.float64]], NDArray[np.float64
             held, oracle, without = ms[:, :count], ms[:, [count]], ms[:, [count + 1]]
             gain = without - oracle
             share = (without - held) / np.where(gain > 0, gain, np.nan)
-        return np.concatenate([held, held - oracle, share, held - held[:, :1]], axis=1)
+        return np.concatenate([held, held - oracle, share, held - held[:, :1], held - without], axis=1)
 
     return of
