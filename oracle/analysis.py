@@ -106,8 +106,12 @@ def analyse(traces: Traces, plan: Plan) -> BatchResult:
         table = None
 
     totals = tallies = rows = None
+    moved: dict[str, Solution] = {}
     if plan.score or plan.ablate:
-        moved = dict(zip([lane.name for lane in plan.lanes], _solved(problem, plan.lanes), strict=True))
+        # a refit by the mean U of a mixture's rounds says nothing about a target without experts
+        lanes = tuple(lane for lane in plan.lanes if not (lane.refitted and problem.experts_from == "none"))
+        solved = solve_many(problem, [lane.costs for lane in lanes])
+        moved = dict(zip([lane.name for lane in lanes], solved, strict=True))
         if plan.score:
             policies = reference_policies(problem, costs, oracle, moved)
             totals = scores.total(problem, costs, policies, traces.generation, traces.cluster_of)
@@ -128,12 +132,17 @@ def analyse(traces: Traces, plan: Plan) -> BatchResult:
         scores=totals,
         shifts=tallies,
         shift_rows=rows,
-        every_length=ablation.every_length(problem, costs, oracle, traces) if plan.every_length else None,
+        every_length=_priced(traces, problem, plan, oracle, moved) if plan.every_length else None,
     )
 
 
-def _solved(problem: Problem, lanes: tuple[Lane, ...]) -> list[Solution]:
-    return solve_many(problem, [lane.costs for lane in lanes])
+def _priced(traces: Traces, problem: Problem, plan: Plan, oracle: Solution, moved: dict[str, Solution]) -> pa.Table:
+    """Every length under the full costs and under each lane's."""
+    under = [("", plan.costs, oracle)]
+    under += [(lane.name, lane.costs, moved[lane.name]) for lane in plan.lanes if lane.name in moved]
+    return pa.concat_tables(
+        [ablation.every_length(problem, costs, found, oracle, name, traces) for name, costs, found in under]
+    )
 
 
 def _compared(
@@ -148,6 +157,8 @@ def _compared(
     match_at = next_match_prob(traces, oracle.draft_length, plan.costs.k_max)
     tallies, rows = {}, []
     for lane in plan.lanes:
+        if lane.name not in moved:
+            continue
         solution = moved[lane.name]
         found = ablation.shifts(problem, plan.costs, lane.costs, oracle, solution, visit, match_at)
         tallies[lane.name] = ablation.tally(

@@ -168,7 +168,8 @@ def test_the_change_of_a_difference_is_its_own_cost_and_the_continuation() -> No
                 U = arrays.unique_experts[t]
                 saved = costs.alpha_ms[k0] * U[k0] - costs.alpha_ms[k] * U[k]
                 assert found.continuation_change_ms[t] == changed - (full.q[i][k0] - full.q[i][k]) + saved
-                reach = 1.0 if k == 0 else arrays.survival[t, k - 1]
+                whole = k > 0 and i + k >= len(full.draft_length)
+                reach = 1.0 if k == 0 else arrays.to_end[t] if whole else arrays.survival[t, k - 1]
                 assert found.survival[t] == reach
                 t += 1
 
@@ -178,7 +179,7 @@ def test_every_length_of_every_decision_is_priced() -> None:
     arrays, costs = make(problem), costs_of(problem)
     solution = solve(arrays, costs)
     traces = Traces.from_arrow(trace_table(problem.lengths, drop=DENSE), "made.parquet")
-    rows = ablation.every_length(arrays, costs, solution, traces).to_pylist()
+    rows = ablation.every_length(arrays, costs, solution, solution, "", traces).to_pylist()
     assert len(rows) == 11 * len(costs.lengths)
     q = ablation.q_values(arrays, costs, solution)
     for row in rows:
@@ -187,6 +188,46 @@ def test_every_length_of_every_decision_is_priced() -> None:
         assert row["optimal"] == (row["draft_length"] == best)
         assert row["q_difference_ms"] == pytest.approx(q[t, row["draft_length"]] - q[t, best], abs=1e-12)
         assert sum(row[f"q_difference_{term}"] for term in ablation.TERMS) == pytest.approx(row["q_difference_ms"])
+
+
+def test_terms_are_counted_by_the_length_that_the_oracle_chose() -> None:
+    problem = strategies.random_problem(
+        18, "general", lengths=(40, 0, 25, 33), K=5, k_min=0, missing=False, unique="routing", alpha_zero=False
+    )
+    arrays, found = shifted(problem)
+    counted = ablation.tally(found, arrays.offsets, ("a", "b", "a", "c"), 5)
+    k, changed = found.draft_length.astype(int), found.changed_length.astype(int)
+    assert len(set(k[changed != k])) > 1, "several lengths must move for this test to say anything"
+    for boundary in range(6):
+        for direction, moved in enumerate((changed > k, changed < k)):
+            here = moved & (k == boundary)
+            np.testing.assert_allclose(
+                counted.terms_ms[direction, boundary], found.terms_ms[here].sum(axis=0), atol=1e-12
+            )
+            expected = found.continuation_change_ms[here].sum()
+            np.testing.assert_allclose(counted.continuation_change_ms[direction, boundary], expected, atol=1e-12)
+
+
+def test_the_next_token_is_known_up_to_the_last_one_of_the_text() -> None:
+    table = trace_table((4, 3), drop=DENSE)
+    traces = Traces.from_arrow(table, "made.parquet")
+    assert traces.match_prob is not None
+    k = np.array([3, 2, 2, 0, 1, 1, 1], dtype=np.int16)
+    p = traces.match_prob
+    expected = [p[3], p[3], np.nan, p[3], p[5], p[6], np.nan]
+    np.testing.assert_array_equal(ablation.next_match_prob(traces, k, 4), np.array(expected, dtype=np.float32))
+    at_most = ablation.next_match_prob(traces, k, 3)
+    assert np.isnan(at_most[0]), "no longer draft may be chosen"
+
+
+def test_survival_of_a_draft_that_ends_the_text_is_kept() -> None:
+    problem = strategies.random_problem(7, "general", lengths=(3,), K=3, k_min=3, missing=False)
+    arrays, found = shifted(problem)
+    assert found.draft_length.tolist() == [3, 3, 3]
+    match = problem.match_probs[0].astype(float)
+    expected = [match[0, :3].prod(), match[1, :2].prod(), match[2, 0]]
+    np.testing.assert_allclose(found.survival, expected, rtol=1e-12)
+    assert arrays.positions == 3
 
 
 def test_prevalence_of_nothing_is_nothing() -> None:

@@ -233,7 +233,7 @@ def test_a_path_that_misses_alpha_as_fitted_is_refused(s_max: float) -> None:
         alpha_path(make(drawn), costs_of(drawn), s_max)
     assert str(refusal.value) == (
         f"the path of scales on alpha ends at {s_max}; it must reach alpha as fitted, s = 1, and end somewhere: "
-        "give a finite number of at least 1, such as 2"
+        "give a finite number of at least 1 (--s-max 2)"
     )
 
 
@@ -242,3 +242,14 @@ def test_costs_and_problem_of_different_reach_are_refused() -> None:
     longer = costs_of(strategies.random_problem(1, "general", K=4))
     with pytest.raises(ValueError, match="costs reach k = 4, the problem k = 3"):
         alpha_path(make(drawn), longer)
+
+
+def test_a_tie_exactly_at_the_fitted_alpha_is_told_from_the_length_that_is_chosen() -> None:
+    """V of k = 0 and k = 1 are equal at s = 1, and the shorter draft wins there: it changes above, not below."""
+    path = AlphaPath(2.0, np.array([0, 2]), np.array([0.0, 1.0]), np.array([0, 1], dtype=np.int16))
+    for chosen, below, above in ((0, (np.nan, -1), (1.0, 1)), (1, (1.0, 0), (np.nan, -1))):
+        at = np.array([chosen], dtype=np.int16)
+        for change, (s, k) in ((path.change_below(1.0, at), below), (path.change_above(1.0, at), above)):
+            np.testing.assert_array_equal(change.s, [s])
+            assert change.draft_length.tolist() == [k]
+    assert path.change_below().draft_length.tolist() == [0], "without it the piece that begins at 1 is taken"

@@ -144,18 +144,18 @@ def test_ends_of_static_ranges_written_by_hand() -> None:
 
 def test_a_lead_that_resamples_take_away_is_called_not_significant() -> None:
     doubtful = lines(*[((0.0, 2.0), (1.2, 1.0)), ((0.0, 2.0), (0.6, 1.0))] * 10)
-    text = render(alpha_path_tables(doubtful)[2:])
+    text = render(alpha_path_tables(doubtful)[3:])
     assert "static:1 stays the best static length while alpha is 0.9 to 2 times the fitted one" in text
     assert "at s = 1 its lead is not significant: an end's interval holds 1" in text
     sure = lines(*[((0.0, 2.0), (0.2, 1.0))] * 10)
-    text = render(alpha_path_tables(sure)[2:])
+    text = render(alpha_path_tables(sure)[3:])
     assert "static:1 stays the best static length while alpha is 0.2 to 2 times the fitted one\n" in text
     assert "not significant" not in text
 
 
 def test_tables_say_what_was_found() -> None:
     _, found = tallied(drawn())
-    path, scales, static = alpha_path_tables(found)
+    path, margins, scales, static = alpha_path_tables(found)
     assert [table.name for table in (path, scales, static)] == ["alpha_path", "alpha_scales", "static_scales"]
     assert sum(row["decisions"] for row in path.rows) == 98
     assert sum(row["share"] for row in path.rows) == pytest.approx(1.0)
@@ -185,7 +185,7 @@ def test_a_dense_target_is_said_to_have_nothing_to_scale() -> None:
 def test_nothing_has_empty_tables_and_one_cluster_no_intervals(tmp_path: Path) -> None:
     _, nothing = tallied(drawn(lengths=(0, 0)))
     assert (effects(nothing), still_recommended(nothing), moving_and_returning(nothing)) == ([], [], None)
-    assert [len(table.rows) for table in alpha_path_tables(nothing)] == [0, 0, 0]
+    assert [len(table.rows) for table in alpha_path_tables(nothing)] == [0, 0, 0, 0]
     decisions_by_scale(nothing, tmp_path / "nothing.svg")
     _, one = tallied(drawn(lengths=(40,)))
     assert all(row.regret_interval is None and row.changed.interval is None for row in effects(one))

@@ -91,7 +91,12 @@ def test_several_changes_are_lanes_of_one_study(model: Path, tmp_path: Path) -> 
             assert twin.q[t][k] - twin.value[t] <= 1e-9
 
     every = pq.read_table(out / "lengths.parquet").to_pandas()
-    assert len(every) == 19_746 * 11
+    assert len(every) == 19_746 * 11 * 5
+    blind = every[every["change"] == "experts=0"]
+    at = (blind["generation"] == as_is[3]["generation"]) & (blind["position"] == 5)
+    best = int(blind.loc[at, "q_difference_ms"].to_numpy().argmin())
+    assert best == as_is[3]["changed_draft_length"][5] == int(blind.loc[at & blind["optimal"], "draft_length"].iloc[0])
+    every = every[every["change"] == ""]
     terms = every[[f"q_difference_{term}" for term in TERMS]].sum(axis=1)
     np.testing.assert_allclose(terms, every["q_difference_ms"], atol=1e-12)
     assert (every.loc[every["optimal"], "q_difference_ms"] == 0).all()
@@ -104,11 +109,11 @@ def test_several_changes_are_lanes_of_one_study(model: Path, tmp_path: Path) -> 
 
 def test_rounds_give_the_draws_and_what_is_not_wanted_is_left_out(model: Path) -> None:
     drawn = json.loads(
-        succeeded("ablate", TINY, "-m", model, "--rounds", ROUNDS, "--draws", "20", "--s-max", "0", "--json")
+        succeeded("ablate", TINY, "-m", model, "--rounds", ROUNDS, "--draws", "40", "--s-max", "0", "--json")
     )
     assert "alpha_path" not in drawn["tables"]
     assert "stability" in drawn["tables"]
-    assert "20" in drawn["provenance"]["options"]["draws"]
+    assert "40" in drawn["provenance"]["options"]["draws"]
     assert [entry["name"] for entry in drawn["provenance"]["inputs"]] == [
         "traces.parquet",
         "model.json",
@@ -126,7 +131,10 @@ def test_what_ablate_refuses(model: Path) -> None:
     assert "error: 2 faults" in said
     assert "--every-length writes a file" in refused("ablate", TINY, "-m", model, "--every-length")
     assert "it must reach alpha as fitted" in refused("ablate", TINY, "-m", model, "--s-max", "0.5")
-    assert "nothing can be drawn" in refused("ablate", TINY, "-m", PUBLISHED, "--draws", "5")
+    assert "need at least 40 draws" in refused("ablate", TINY, "-m", model, "--draws", "2")
+    assert "leave one of them out" in refused("ablate", TINY, "-m", model, "--draws", "0", "--rounds", ROUNDS)
+    assert "nan is not a finite number" in refused("ablate", TINY, "-m", model, "--s-max", "nan")
+    assert "nothing can be drawn" in refused("ablate", TINY, "-m", PUBLISHED, "--draws", "50")
 
 
 def test_cases_and_gallery_are_shown_and_drawn(model: Path, tmp_path: Path) -> None:

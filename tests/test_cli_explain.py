@@ -1,6 +1,7 @@
 """``draft-oracle explain`` as a user meets it."""
 
 import json
+import re
 import warnings
 import xml.etree.ElementTree as ET
 from pathlib import Path
@@ -35,8 +36,8 @@ def test_the_paper_case_is_explained_in_its_own_numbers(tmp_path: Path) -> None:
     assert "the oracle drafts 1 token here; the trace holds no proposals of the draft" in page
     assert "drafting 2 tokens instead would cost 0.5000 ms more; most against it is more experts (+2.000 ms)" in page
     assert "at the full cost that length is 0.5000 ms worse: the change moves the difference by -2.0000 ms" in page
-    assert "k* becomes 2 if all alpha are multiplied by 0.5000" in page
-    assert "k*, cost-optimal draft length                      1" in page
+    assert "k* becomes 2 if all alpha are multiplied by less than 0.5000" in page
+    assert re.search(r"k\*, cost-optimal draft length +1\n", page)
     assert "Q, ms" not in page
     shown = words_of(tmp_path / "d.svg")
     assert "k* = 1" in shown

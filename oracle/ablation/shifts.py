@@ -25,7 +25,7 @@ class Shifts:
     next_match_prob : (N,) float64
         Conditional match probability of the token after k*; NaN at the end of the text and at k_max.
     survival : (N,) float64
-        S_k*(t): the probability that the whole draft of k* matches; 0 where it reaches the end of the text.
+        The probability that the whole draft of k* matches, as far as the text goes.
     next_q_ms : (N,) float64, milliseconds
         Q'(k* + 1) - Q'(k*) under the changed cost; NaN where k* + 1 may not be chosen.
     terms_ms : (N, 7) float64, milliseconds
@@ -80,11 +80,12 @@ def shifts(
     terms = decompose(problem, costs, oracle, moved.draft_length, oracle.draft_length)
     changed_terms = decompose(problem, changed, moved, moved.draft_length, oracle.draft_length)
     with_none = np.concatenate([np.ones((problem.positions, 1)), problem.survival], axis=1)
+    ends = np.repeat(problem.offsets[1:], np.diff(problem.offsets))
     return Shifts(
         draft_length=oracle.draft_length,
         changed_length=moved.draft_length,
         next_match_prob=match_at.astype(np.float64),
-        survival=with_none[t, k],
+        survival=np.where((k > 0) & (t + k >= ends), problem.to_end, with_none[t, k]),
         next_q_ms=next_q,
         terms_ms=terms,
         changed_q_ms=changed_terms.sum(axis=1),

@@ -77,25 +77,48 @@ class AlphaPath:
         """k* of every decision at a scale in [0, s_max], (N,)."""
         return self.draft_length[self._piece_at(s)]
 
-    def change_below(self, s: float = 1.0) -> Change:
-        """The first change that a smaller scale than s brings: it lies at most at s."""
+    def change_below(self, s: float = 1.0, chosen: NDArray[np.int16] | None = None) -> Change:
+        """The first change that a smaller scale than s brings: it lies at most at s.
+
+        Parameters
+        ----------
+        s
+            A scale in [0, s_max].
+        chosen : (N,) int16
+            k* at s itself, which says how a tie exactly there was decided; None: for the piece that begins there.
+        """
         piece = self._piece_at(s)
+        piece = piece - (self._begins_at(piece, s) & (self._before(piece) == chosen))
         first = piece == self.piece_offsets[:-1]
-        before = np.maximum(piece - 1, 0)
         return Change(
             frozen(np.where(first, np.nan, self.s_from[piece])),
-            frozen(np.where(first, NONE, self.draft_length[before]).astype(np.int16)),
+            frozen(np.where(first, NONE, self._before(piece)).astype(np.int16)),
         )
 
-    def change_above(self, s: float = 1.0) -> Change:
-        """The first change that a larger scale than s brings: it lies above s."""
-        following = self._piece_at(s) + 1
+    def change_above(self, s: float = 1.0, chosen: NDArray[np.int16] | None = None) -> Change:
+        """The first change that a larger scale than s brings: it lies above s, or at s where a tie hides it.
+
+        Parameters are those of `change_below`.
+        """
+        here = self._piece_at(s)
+        tied = self._begins_at(here, s) & (
+            self.draft_length[here] != (self.draft_length[here] if chosen is None else chosen)
+        )
+        following = here + 1 - tied
         last = following == self.piece_offsets[1:]
         piece = np.minimum(following, max(len(self.s_from) - 1, 0))
         return Change(
             frozen(np.where(last, np.nan, self.s_from[piece])),
             frozen(np.where(last, NONE, self.draft_length[piece]).astype(np.int16)),
         )
+
+    def _begins_at(self, piece: NDArray[np.int64], s: float) -> NDArray[np.bool_]:
+        """Whether a piece begins exactly at s, and another lies before it, (N,)."""
+        return np.asarray((piece > self.piece_offsets[:-1]) & (self.s_from[piece] == s))
+
+    def _before(self, piece: NDArray[np.int64]) -> NDArray[np.int16]:
+        """Draft length of the piece before, (N,); of the first piece of all: its own."""
+        return self.draft_length[np.maximum(piece - 1, 0)]
 
     @property
     def returns(self) -> NDArray[np.bool_]:
@@ -165,7 +188,7 @@ def check_s_max(s_max: float) -> None:
     if not 1.0 <= s_max < np.inf:
         raise InputError(
             f"the path of scales on alpha ends at {s_max}; it must reach alpha as fitted, s = 1, and end somewhere: "
-            f"give a finite number of at least 1, such as {S_MAX:g}"
+            f"give a finite number of at least 1 (--s-max {S_MAX:g})"
         )
 
 
@@ -174,7 +197,9 @@ def scaled(costs: LengthCosts, s: float) -> LengthCosts:
     return replace(costs, alpha_ms=costs.alpha_ms * s)
 
 
-def alpha_path_table(path: AlphaPath, generation: tuple[str, ...], offsets: NDArray[np.int64]) -> pa.Table:
+def alpha_path_table(
+    path: AlphaPath, generation: tuple[str, ...], offsets: NDArray[np.int64], chosen: NDArray[np.int16] | None = None
+) -> pa.Table:
     """The path of a batch as rows of a file: one row a generation, list columns over its positions.
 
     Parameters
@@ -183,12 +208,14 @@ def alpha_path_table(path: AlphaPath, generation: tuple[str, ...], offsets: NDAr
         Names, G.
     offsets : (G + 1,) int64
         First position of each generation.
+    chosen : (N,) int16
+        k* at s = 1, which says how ties exactly there were decided.
 
     Returns
     -------
     `generation`; `s_from` and `draft_length`, for each position the list of its pieces; `first_change_below` and
-    `first_change_above`, the scales nearest to s = 1 at which the position's length changes, and the lengths there,
-    all four null where it does not change up to the path's end.
+    `first_change_above`, the scales nearest to s = 1 at which the position's length changes, and the lengths beyond;
+    those of a side are null where it does not change on that side as far as the path goes.
     """
 
     def pieces(values: NDArray[np.generic]) -> pa.Array:
@@ -197,7 +224,7 @@ def alpha_path_table(path: AlphaPath, generation: tuple[str, ...], offsets: NDAr
     def nearest(values: NDArray[np.generic], change: Change) -> pa.Array:
         return list_array(pa.array(values, mask=np.isnan(change.s)), offsets)
 
-    below, above = path.change_below(), path.change_above()
+    below, above = path.change_below(1.0, chosen), path.change_above(1.0, chosen)
     return pa.table(
         {
             "generation": pa.array(generation, pa.string()),

@@ -5,7 +5,7 @@ the scale s on all alpha; the oracle's is concave and lies below every policy's.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from oracle.resampling import Interval, bootstrap, cluster_sums
 from oracle.solver import Solution, evaluate, segment_sums, solve
 
 SCALES = (0.5, 0.8, 0.9, 1.1, 1.2, 1.5)
+MARGINS = (0.02, 0.05, 0.1, 0.2, 0.5)  # how far alpha may be off, either way
 _STEPS = 400  # of the scales at which decisions are counted by k*
 
 
@@ -40,6 +41,10 @@ class ScaleTally:
         Decisions that change anywhere on the path; that come back to a length they had left.
     changed : (G, 2, S) float64
         Decisions whose k* at the scale is not that of s = 1.
+    margins
+        How far alpha may be off either way, relative; T of them, ascending.
+    within : (G, 2, T) float64
+        Decisions that change somewhere within the margin; weighted like those above.
     kept_ms, oracle_ms : (G, S) float64, milliseconds
         Cost at the scale of the policy that is optimal at s = 1, and of the optimum there.
     static_ms : (G, H, 2) float64, milliseconds
@@ -58,6 +63,8 @@ class ScaleTally:
     moving: NDArray[np.float64]
     returning: NDArray[np.float64]
     changed: NDArray[np.float64]
+    margins: tuple[float, ...]
+    within: NDArray[np.float64]
     kept_ms: NDArray[np.float64]
     oracle_ms: NDArray[np.float64]
     static_ms: NDArray[np.float64]
@@ -78,6 +85,7 @@ def tally_scales(
     visit_prob: NDArray[np.float64],
     cluster: tuple[str, ...],
     scales: Sequence[float] = SCALES,
+    margins: Sequence[float] = MARGINS,
 ) -> ScaleTally:
     """Add up what other scales on alpha change in a batch.
 
@@ -93,6 +101,8 @@ def tally_scales(
         Name of each generation's cluster, G.
     scales
         Where to look; they may lie beyond the path's end.
+    margins
+        How far alpha may be off either way; not beyond the path's end.
     """
     weights = np.stack([np.ones(problem.positions), visit_prob], axis=1)
 
@@ -106,6 +116,8 @@ def tally_scales(
     slope = segment_sums(evaluate(problem, costs, policies), problem.offsets) - fixed
     solutions = [solve(problem, scaled(costs, s)) for s in scales]
     changed = [weighed(other.draft_length != oracle.draft_length) for other in solutions]
+    below, above = (change(1.0, oracle.draft_length).s for change in (path.change_below, path.change_above))
+    room = np.fmin(1.0 - below, above - 1.0)  # NaN where the length never changes
     grid = np.linspace(0.0, path.s_max, _STEPS + 1)
     return ScaleTally(
         s_max=path.s_max,
@@ -116,6 +128,8 @@ def tally_scales(
         moving=weighed(path.breakpoints > 0),
         returning=weighed(path.returns),
         changed=np.stack(changed, axis=2),
+        margins=tuple(margins),
+        within=np.stack([weighed(room <= margin) for margin in margins], axis=2),
         kept_ms=fixed[:, :1] + slope[:, :1] * np.asarray(scales),
         oracle_ms=np.stack([other.value_ms(problem.offsets) for other in solutions], axis=1),
         static_ms=np.stack([fixed[:, 1:], slope[:, 1:]], axis=2),
@@ -127,16 +141,15 @@ def tally_scales(
 def join(parts: Sequence[ScaleTally]) -> ScaleTally:
     """Put the tallies of several batches together; the same path's end, scales and lengths."""
     first = parts[0]
-    if any((p.s_max, p.scales, p.lengths) != (first.s_max, first.scales, first.lengths) for p in parts):
+    alike = ("s_max", "scales", "lengths", "margins")
+    if any(getattr(part, name) != getattr(first, name) for part in parts for name in alike):
         raise ValueError("batches were looked at under different scales or lengths")
     by_breakpoints = np.zeros(max(len(part.by_breakpoints) for part in parts))
     for part in parts:
         by_breakpoints[: len(part.by_breakpoints)] += part.by_breakpoints
-    stacked = ("weights", "moving", "returning", "changed", "kept_ms", "oracle_ms", "static_ms")
-    return ScaleTally(
-        s_max=first.s_max,
-        scales=first.scales,
-        lengths=first.lengths,
+    stacked = ("weights", "moving", "returning", "changed", "within", "kept_ms", "oracle_ms", "static_ms")
+    return replace(
+        first,
         cluster=tuple(name for part in parts for name in part.cluster),
         by_breakpoints=by_breakpoints,
         by_length=np.stack([part.by_length for part in parts]).sum(axis=0),
@@ -183,6 +196,11 @@ def moving_and_returning(found: ScaleTally) -> tuple[Share, Share] | None:
     flags = np.stack([found.moving, found.returning], axis=2)
     shares = _shares(found, flags)
     return (shares[0], shares[1]) if shares else None
+
+
+def within_margins(found: ScaleTally) -> list[Share]:
+    """Shares of decisions that change somewhere within each margin; empty if there is no decision."""
+    return _shares(found, found.within)
 
 
 def effects(found: ScaleTally) -> list[ScaleEffect]:

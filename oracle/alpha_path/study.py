@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from oracle.alpha_path import scales
 from oracle.alpha_path.path import S_MAX, alpha_path, alpha_path_table, check_s_max
-from oracle.alpha_path.scales import ScaleTally
+from oracle.alpha_path.scales import MARGINS, ScaleTally
 from oracle.analysis import check_carried
 from oracle.costs import LengthCosts, LengthRange, length_costs
 from oracle.errors import InputError
@@ -26,6 +26,7 @@ from oracle.traces import Traces
 class _Plan:
     costs: LengthCosts
     s_max: float
+    margins: tuple[float, ...]
     unique_experts: str | None
     rows: bool
 
@@ -69,7 +70,8 @@ def alpha_study(
         Faulty traces, or none; an s_max below 1.
     """
     check_s_max(s_max)
-    plan = _Plan(length_costs(model, lengths.k_min, lengths.k_max), s_max, unique_experts, rows is not None)
+    margins = tuple(sorted({*MARGINS, *fitted_margin(model)}))
+    plan = _Plan(length_costs(model, lengths.k_min, lengths.k_max), s_max, margins, unique_experts, rows is not None)
     kept: list[ScaleTally] = []
     with ExitStack() as stack:
         output = ResultFile(stack, rows)
@@ -84,6 +86,23 @@ def alpha_study(
     return scales.join(kept)
 
 
+def fitted_margin(model: LatencyModel) -> tuple[float, ...]:
+    """How far the fit itself leaves alpha open: the widest half of a 95 % interval over m, relative; none if not told.
+
+    Lengths whose alpha is borrowed count with the alpha that they borrow.
+    """
+    record = (model.fit or {}).get("coefficients")
+    if not isinstance(record, Mapping):
+        return ()
+    columns = (record.get(key) for key in ("names", "values", "low", "high"))
+    wide = [
+        (high - low) / 2 / abs(value)
+        for name, value, low, high in zip(*(column or () for column in columns), strict=False)
+        if str(name).startswith("alpha_ms_per_expert") and value and low is not None and high is not None
+    ]
+    return (max(wide),) if wide else ()
+
+
 def _walked(traces: Traces, plan: _Plan) -> tuple[ScaleTally, pa.Table | None]:
     costs = plan.costs
     check_carried(traces, costs.k_max)
@@ -91,5 +110,5 @@ def _walked(traces: Traces, plan: _Plan) -> tuple[ScaleTally, pa.Table | None]:
     oracle = solve(problem, costs)
     path = alpha_path(problem, costs, plan.s_max)
     visit = visits(problem, oracle.draft_length)
-    found = scales.tally_scales(problem, costs, path, oracle, visit, traces.cluster_of)
-    return found, alpha_path_table(path, traces.generation, traces.offsets) if plan.rows else None
+    found = scales.tally_scales(problem, costs, path, oracle, visit, traces.cluster_of, margins=plan.margins)
+    return found, alpha_path_table(path, traces.generation, traces.offsets, oracle.draft_length) if plan.rows else None

@@ -109,10 +109,11 @@ class Change:
 
 @dataclass(frozen=True)
 class Lane:
-    """Costs to solve for beside the full ones, and what was changed in them."""
+    """Costs to solve for beside the full ones, what was changed in them, and whether beta0 was refitted."""
 
     name: str
     costs: LengthCosts
+    refitted: bool = False
 
 
 def lanes_of(changes: Sequence[Change], costs: LengthCosts, model: LatencyModel) -> tuple[Lane, ...]:
@@ -142,6 +143,6 @@ def lanes_of(changes: Sequence[Change], costs: LengthCosts, model: LatencyModel)
         name = shown(str(change))
         lanes.append(Lane(name, as_is))
         if refitted is not None:
-            lanes.append(Lane(f"{name}, beta0 refitted", refitted))
+            lanes.append(Lane(f"{name}, beta0 refitted", refitted, True))
     faults.raise_if_any()
     return tuple(lanes)

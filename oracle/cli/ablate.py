@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from oracle.cli.options import MODEL, READING, SHOWING, THREADS, TRACES
+from oracle.cli.options import MODEL, READING, SHOWING, THREADS, TRACES, Finite
 from oracle.cli.output import emit, progress, read_model
 from oracle.cli.traces import model_inputs, studied, trace_files
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from oracle.traces import TraceFiles
 
 DRAWS = 100
+FEWEST_DRAWS = 40  # 2.5 % of fewer is less than one draw
 OUTPUTS = frozenset(
     {
         "tables.md",
@@ -50,7 +51,7 @@ OUTPUTS = frozenset(
 )
 @click.option(
     "--s-max",
-    type=click.FloatRange(0),
+    type=Finite(0),
     default=2.0,
     show_default=True,
     help="End of the exact path of scales on all alpha; 0: no path.",
@@ -101,6 +102,7 @@ def ablate(
     inputs = [*model_inputs(model), *([Path(rounds)] if rounds else []), *_other_models(parsed)]
     files = trace_files(traces, asked.pop("match_is"))
     refuse_output_over_input(output, [*traces, *files.paths, *inputs])
+    _check_asked(asked, rounds)
     if asked["every_length"] and output is None:
         raise click.UsageError("--every-length writes a file; give --output FOLDER")
     with ExitStack() as stack:
@@ -112,6 +114,21 @@ def ablate(
             (folder / "tables.md").write_text(render(tables, "markdown"), "utf-8")
             (folder / "tables.json").write_text(as_json_text(tables, {"provenance": origin}), "utf-8")
     emit(tables, as_json=as_json, as_markdown=as_markdown, extra={"provenance": origin})
+
+
+def _check_asked(asked: dict[str, Any], rounds: str | None) -> None:
+    """Refuse what would only be noticed after a walk over the traces, or never."""
+    from oracle.alpha_path.path import check_s_max  # noqa: PLC0415
+
+    if asked["s_max"] != 0:
+        check_s_max(asked["s_max"])
+    draws = asked["draws"]
+    if draws is not None and 0 < draws < FEWEST_DRAWS:
+        raise click.UsageError(
+            f"--draws {draws}: a 95 % interval and the word stable need at least {FEWEST_DRAWS} draws; 0 for none"
+        )
+    if draws == 0 and rounds is not None:
+        raise click.UsageError("--rounds gives the draws, and --draws 0 wants none; leave one of them out")
 
 
 def _is_ours(name: str) -> bool:
@@ -170,6 +187,10 @@ def _tables(
     more = {"unique_experts": reading["unique_experts"], "threads": threads}
     if s_max > 0:
         tables += _path(files, model, span, s_max, folder, as_metadata(origin, model), more)
+    if draws is None and asked["draws"] is None:
+        click.echo(
+            "note: the model file does not tell the errors of its coefficients: no stability (--rounds)", err=True
+        )
     if draws is not None:
         tables += _stability(files, model, span, draws, folder, as_metadata(origin, model), more)
     if asked["cases"] or asked["gallery"]:

@@ -203,7 +203,7 @@ def explain(
         unique_experts=problem.unique_experts[position],
         next_one=compared(best + 1) if longer else None,
         ablated=compared(ablated) if ablated != best else None,
-        scale=scale_changes(problem, costs, position),
+        scale=scale_changes(problem, costs, position, oracle.draft_length),
     )
 
 
@@ -274,10 +274,13 @@ def _int(k: int) -> NDArray[np.int64]:
     return np.array([k], dtype=np.int64)
 
 
-def scale_changes(problem: Problem, costs: LengthCosts, position: int) -> ScaleChanges:
-    """Where k* of a position changes next if all alpha are scaled, from the exact path of the generation."""
+def scale_changes(problem: Problem, costs: LengthCosts, position: int, chosen: NDArray[np.int16]) -> ScaleChanges:
+    """Where k* of a position changes next if all alpha are scaled, from the exact path of the generation.
+
+    `chosen` : (N,) int16 is k* as the solver decides ties.
+    """
     path = alpha_path(problem, costs)
-    below, above = path.change_below(), path.change_above()
+    below, above = path.change_below(1.0, chosen), path.change_above(1.0, chosen)
     lengths = (int(change.draft_length[position]) for change in (below, above))
     k_below, k_above = (None if k == NO_CHANGE else k for k in lengths)
     return ScaleChanges(float(below.s[position]), k_below, float(above.s[position]), k_above, path.s_max)

@@ -170,8 +170,7 @@ def draw_parts(ax: "Axes", found: Explanation) -> None:
     ax.set_ylabel("ms")
     ax.set_xlabel("draft length k")
     ax.set_xticks(k if len(k) <= 16 else k[::4])
-    ax.legend(fontsize=7, loc="upper left", bbox_to_anchor=(0.0, 1.0), ncols=2)
-    ax.set_ylim(top=1.45 * float(under.max()))
+    ax.legend(fontsize=7, loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=3)
 
 
 def draw_differences(ax: "Axes", found: Explanation, change: str) -> None:
@@ -183,7 +182,8 @@ def draw_differences(ax: "Axes", found: Explanation, change: str) -> None:
     for q, best, colour, mark, style, name in curves:
         at = int(np.searchsorted(found.lengths, best))
         ax.plot(found.lengths, q - q[at], color=colour, marker=mark, linestyle=style, label=f"{name} = {best}")
-        ax.plot(best, 0.0, color=colour, marker="*", markersize=12, linestyle="none")
+        size = 12 if colour == "black" else 20  # where both lengths are one, a rim of the second star stays to be seen
+        ax.plot(best, 0.0, color=colour, marker="*", markersize=size, linestyle="none", zorder=30 - size)
     ax.set_ylabel("ms worse than the best length")
     ax.set_xlabel("draft length k")
     ax.set_xticks(found.lengths if len(found.lengths) <= 16 else found.lengths[::4])

@@ -8,7 +8,7 @@ from oracle.mismatch import FEW_CLUSTERS
 from oracle.policies.sets import blind
 from oracle.scores import Score
 from oracle.study import AblationResult, Study
-from oracle.tables import Row, Table, interval_cells, number, resampled, with_interval, words
+from oracle.tables import Row, Table, interval_cells, number, resampled, show, with_interval, words
 
 _WHOLE = ("any", "longer", "shorter", "shift")
 _HEADS = ("beta0", "more\nexperts", "dearer\nexperts", "context", "draft", "rejection", "continuation")
@@ -23,7 +23,9 @@ def ablation_tables(study: Study) -> list[Table]:
         tables.append(_categories(study))
     for number_, result in enumerate(study.ablations, 1):
         mark = "" if number_ == 1 else f"_{number_}"
-        tables += [_transitions(study, result, mark), _decomposition(study, result, mark)]
+        terms = _decomposition(study, result, mark)
+        if terms.rows:  # nothing moves: nothing to take apart
+            tables += [_transitions(study, result, mark), terms]
     return tables
 
 
@@ -135,7 +137,8 @@ def _categories(study: Study) -> Table:
 
 def _transitions(study: Study, result: AblationResult, mark: str) -> Table:
     lengths = study.costs.lengths
-    total, same = float(result.transitions[0].sum()), float(result.transitions[0].trace())
+    total, rounds = (float(counts.sum()) for counts in result.transitions)
+    same, same_rounds = (float(counts.trace()) for counts in result.transitions)
     rows = [
         {
             "draft_length": k,
@@ -145,7 +148,10 @@ def _transitions(study: Study, result: AblationResult, mark: str) -> Table:
         for k in lengths
     ]
     columns = (number("k*", "draft_length"), *(number(f"→ {other}", f"to_{other}") for other in lengths))
-    notes = [f"{same:,.0f} of {total:,.0f} decisions agree"] if total else []
+    notes = []
+    if total:
+        agree = f"{same:,.0f} of {total:,.0f} decisions agree ({show(same / total, '.1f', 100)} %)"
+        notes = [f"{agree}, {show(same_rounds / rounds, '.1f', 100)} % weighted by the rounds of the oracle"]
     title = f"Decisions by k* (rows) and by k' under {result.name} (columns)"
     return Table(f"transitions{mark}", title, columns, rows, notes)
 

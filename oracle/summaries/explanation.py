@@ -44,10 +44,10 @@ def _decision(one: Explained) -> Table:
         ("runner_up", "runner-up, draft length", found.runner_up),
         ("q_gap_ms", "gap to the runner-up, ms", found.q_gap_ms),
         ("rest_ms", "V(t + 1), cost of all that follows, ms", found.rest_ms),
-        ("scale_below", "the cut moves if all alpha are scaled down by", scale.below),
-        ("draft_length_below", "k* below that scale", scale.draft_length_below),
-        ("scale_above", "the cut moves if all alpha are scaled up by", scale.above),
-        ("draft_length_above", "k* above that scale", scale.draft_length_above),
+        ("scale_below", "the cut moves if all alpha are multiplied by less than", scale.below),
+        ("draft_length_below", "k* then", scale.draft_length_below),
+        ("scale_above", "the cut moves if all alpha are multiplied by more than", scale.above),
+        ("draft_length_above", "k* then", scale.draft_length_above),
     ]
     rows = [{"key": key, "what": what, "value": value} for key, what, value in values]
     columns = (words("", "what"), Column("", _value, text=True))
@@ -114,8 +114,11 @@ def _why(terms: NDArray[np.float64]) -> str:
 def _moves(found: Explanation) -> str:
     scale = found.scale
     parts = [
-        f"k* becomes {k} if all alpha are multiplied by {show(at, '.4f')}"
-        for at, k in ((scale.below, scale.draft_length_below), (scale.above, scale.draft_length_above))
+        f"k* becomes {k} if all alpha are multiplied by {side} than {show(at, '.4f')}"
+        for side, at, k in (
+            ("less", scale.below, scale.draft_length_below),
+            ("more", scale.above, scale.draft_length_above),
+        )
         if not math.isnan(at)
     ]
     return ", ".join(parts) or f"no scale of all alpha from 0 to {show(scale.searched_to, 'g')} moves the cut"

@@ -73,6 +73,7 @@ def _row(order: int, one: Illustration) -> Row:
     next_one, scale, k = found.next_one, found.scale, found.draft_length
     expert = None if next_one is None else float(next_one.full_ms[1] + next_one.full_ms[2])
     before, drafted, after = panel.before, panel.target[:k], panel.target[k : k + _NOT_DRAFTED]
+    known = any(token.text is not None or token.token_id is not None for token in panel.target)
     return {
         "number": order,
         "group": one.group,
@@ -99,7 +100,7 @@ def _row(order: int, one: Illustration) -> Row:
         "before": _joined(before),
         "drafted": _joined(drafted),
         "not_drafted": _joined(after),
-        "text": f"{_end(_joined(before))} ▸ {_joined(drafted)} | {_start(_joined(after))}",
+        "text": None if not known else f"{_end(_joined(before))} ▸ {_joined(drafted)} | {_start(_joined(after))}",
     }
 
 
