@@ -1,7 +1,7 @@
 """Where the traces and the latency model do not fit together, in words."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from oracle.analysis import BatchResult
@@ -38,7 +38,7 @@ def notes_on(
     if experts_from == "none" and costs.alpha_ms.any():
         yield (
             "the traces hold no expert columns, so experts cost nothing here, although the latency model prices them: "
-            "right for a dense target only"
+            "right for a dense target only; no beta0 is refitted, since the mean U of a mixture's rounds is not theirs"
         )
     longest = max(result.longest_context for result in results)
     counts = fit.get("counts")
@@ -49,8 +49,36 @@ def notes_on(
             "the cost of context is extrapolated beyond"
         )
     yield from _on_first_experts(model, results)
+    yield from on_match_kinds(frozenset().union(*(result.match_kinds for result in results)))
     if 2 <= clusters < FEW_CLUSTERS:
         yield f"{clusters} clusters only: bootstrap intervals from so few are too narrow to be trusted"
+
+
+def on_match_kinds(kinds: Collection[str]) -> Iterator[str]:
+    """Say what match probabilities that are not those of each position bias, and in which direction.
+
+    Averages: let a context be what the averages tell apart (depth; category, tenant, previous round). A static length
+    spends N / E[A] rounds on N tokens, and the mean of measured survival *is* E[A], so at the measured length its cost
+    is right. The optimum over averages is the best policy that knows the context alone; a policy that knows each
+    position's probability can do whatever that one does, so its cost is at most as high: E[min_k Q] ≤ min_k E[Q].
+    """
+    if "empirical" in kinds:
+        yield (
+            "match probabilities are averages (match_kind empirical): a static length is priced right in the mean at "
+            "the draft length they were measured at; the oracle sees only what the averages tell apart, so its cost "
+            "is too high, and its gain, the regret of static lengths and what adaptive policies gain are lower "
+            "bounds, but for sampling error; how match probability goes with unique experts is not in them, so shifts "
+            "by alpha can be off either way; intervals hold how texts differ only if the averages are by request"
+        )
+    if "overlap_lower" in kinds:
+        yield "match probabilities are lower bounds (match_kind overlap_lower): costs with a draft come out too high"
+    if "overlap_upper" in kinds:
+        yield "match probabilities are upper bounds (match_kind overlap_upper): costs with a draft come out too low"
+    if "reference" in kinds:
+        yield (
+            "match probabilities are the draft's probability of the emitted token (match_kind reference): right for a "
+            "draft that samples and is verified by equality; rejection sampling accepts more often"
+        )
 
 
 def _on_first_experts(model: LatencyModel, results: Sequence[BatchResult]) -> Iterator[str]:

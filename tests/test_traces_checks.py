@@ -58,7 +58,7 @@ def test_missing_columns_are_all_named():
     assert [fault.split(";")[0] for fault in faults] == [
         "t.parquet: the required column generation (string: unique id of the generation) is missing",
         "t.parquet: the required column match_kind (string: what the match probabilities are: overlap, reference, "
-        "greedy, empirical, realised) is missing",
+        "greedy, empirical, realised, overlap_lower, overlap_upper) is missing",
         "t.parquet: the required column context_start (int32: tokens in context when position 0's round starts, the "
         "pass's own input token included) is missing",
         "t.parquet: holds neither match_prob nor match_probs",
@@ -128,7 +128,7 @@ def test_ids_are_escaped_in_messages():
     table = trace_table((1,), generation=["b\x1b[31m\n"], match_kind=["guess\x07"])
     assert fault_of(table) == (
         "t.parquet, generation 'b\\x1b[31m\\n': match_kind is 'guess\\x07'; it is one of overlap, reference, greedy, "
-        "empirical, realised"
+        "empirical, realised, overlap_lower, overlap_upper"
     )
 
 
@@ -146,7 +146,7 @@ def test_text_that_is_not_utf8():
 def test_match_kind_and_context_start():
     kinds = ["overlap", None, "kl"]
     starts = pa.array([-1, None, 2**31], pa.int64())
-    known = "it is one of overlap, reference, greedy, empirical, realised"
+    known = "it is one of overlap, reference, greedy, empirical, realised, overlap_lower, overlap_upper"
     assert faults_of(trace_table(match_kind=kinds, context_start=starts)) == (
         f"t.parquet, generation 'g1': match_kind is null; {known}",
         f"t.parquet, generation 'g2': match_kind is 'kl'; {known}",

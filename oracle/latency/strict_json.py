@@ -2,12 +2,14 @@
 
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from oracle.errors import Faults, InputError, printable
 
 DEEPEST = 32
+_STRING = re.compile(r'"[^"\\]*(?:\\(?:.|\Z)[^"\\]*)*(?:"|\Z)', re.DOTALL)  # to the end where none closes it
 LONGEST = 64 << 20  # characters; a model with the covariance of hundreds of m is far below
 
 
@@ -72,14 +74,8 @@ def read_strictly(text: str, source: str) -> Any:
 def _depth(text: str) -> int:
     """Deepest nesting of brackets outside strings."""
     depth = deepest = 0
-    quoted = escaped = False
-    for c in text:
-        if quoted:
-            quoted = escaped or c != '"'
-            escaped = c == "\\" and not escaped
-        elif c == '"':
-            quoted = True
-        elif c in "[{":
+    for c in _STRING.sub("", text):
+        if c in "[{":
             depth += 1
             deepest = max(deepest, depth)
         elif c in "]}":

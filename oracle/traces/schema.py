@@ -15,7 +15,7 @@ from oracle.errors import Faults, printable
 VERSION = 1
 METADATA_PREFIX = "draft_oracle."
 METADATA_KEYS = ("version", "target", "draft", "engine", "device", "recorder")
-MATCH_KINDS = ("overlap", "reference", "greedy", "empirical", "realised")
+MATCH_KINDS = ("overlap", "reference", "greedy", "empirical", "realised", "overlap_lower", "overlap_upper")
 MATCH_IS = ("conditional", "survival")
 MOST_EXPERTS = 1 << 16
 
