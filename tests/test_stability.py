@@ -249,7 +249,7 @@ def test_what_is_shown() -> None:
     for said in (
         "Stability of 12 decisions when the cost coefficients move within their errors, by k*",
         "100 draws of the cost coefficients: multivariate t with 29 degrees of freedom from the model file's CR3 "
-        "covariance (30 clusters)",
+        "covariance, draft times drawn by themselves (30 clusters)",
         "stable: k* is optimal in at least 95 % of the draws; leaning: in at least 50 %; open: in less",
         "a share of 100 draws has a standard error of up to 5.0 points",
         "coefficients alone: 100 draws on all traces as they are, without trace sampling",
