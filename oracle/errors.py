@@ -54,6 +54,9 @@ class Faults:
     def __bool__(self) -> bool:
         return bool(self._faults)
 
+    def __len__(self) -> int:
+        return len(self._faults)
+
     def add(self, fault: str) -> None:
         """Note one fault."""
         self._faults.append(fault)

@@ -3,6 +3,7 @@
 import glob
 import hashlib
 import os
+import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -14,6 +15,7 @@ from oracle.errors import Faults, InputError, printable
 
 # With pre_buffer on, or without a read buffer, a row group is held whole; this keeps a giant one to a few pages.
 _READ_BUFFER_BYTES = 1 << 20
+MOST_TEXT_BYTES = 256 << 20  # tables, logs and metrics are read whole; a longer file is another one than was meant
 
 PathLike = str | Path
 Paths = PathLike | Sequence[PathLike]
@@ -146,6 +148,53 @@ def _parquet_rule(path: PathLike, error: BaseException) -> str:
         elif file.read(4) != b"PAR1":
             rule = f"the Parquet file is truncated ({size} bytes, without its footer); write or copy it again"
     return f"{rule} ({reason})"
+
+
+def read_text(path: PathLike, wanted: str = "give a text file", most: int = MOST_TEXT_BYTES) -> str:
+    """Read a text file whole, but never more than `most` bytes.
+
+    Parameters
+    ----------
+    wanted
+        The way out of a message about a file of another kind.
+
+    Raises
+    ------
+    InputError
+        It is missing, unreadable, no regular file (a pipe could not be digested afterwards), longer than `most`, not
+        UTF-8, or empty.
+    """
+    try:
+        kind = os.stat(path)
+        if not stat.S_ISREG(kind.st_mode):
+            raise InputError(f"{shown(path)}: is not a regular file; {wanted}, or pipe it to stdin (-)")
+        with open(path, "rb") as file:
+            given = file.read(most + 1) if kind.st_size <= most else None
+    except InputError:
+        raise
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+        raise InputError(f"{shown(path)}: cannot be read ({why}); check the path and its permissions") from error
+    if given is None or len(given) > most:
+        raise InputError(f"{shown(path)}: holds more than {most:,} bytes, the most that is read; cut the file down")
+    return decoded(given, shown(path), wanted)
+
+
+def decoded(given: bytes, source: str, wanted: str = "give a text file") -> str:
+    """Decode UTF-8, without the mark some editors put at its beginning; lines end in a line feed whatever wrote them.
+
+    Raises
+    ------
+    InputError
+        It is not UTF-8, or empty.
+    """
+    try:
+        text = given.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{source}: is not UTF-8 text (byte {error.start}); {wanted}") from error
+    if not text.strip():
+        raise InputError(f"{source}: the file is empty; was its writer interrupted?")
+    return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def sha256_of(path: PathLike) -> str:

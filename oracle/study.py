@@ -159,8 +159,7 @@ def study(
         Faulty traces, or draft lengths that the model or the traces do not cover.
     """
     source = str(files.paths[0])
-    lengths = choose_range(model, carried_length(files), k_min=question.k_min, k_max=question.k_max, source=source)
-    costs = length_costs(model, lengths.k_min, lengths.k_max)
+    lengths, costs = priced(files, model, question.k_min, question.k_max)
     asked = question.score or question.ablate
     lanes = lanes_of(question.changes, costs, model) if asked else ()
     plan = Plan(
@@ -196,6 +195,14 @@ def study(
         for output in writers.values():
             output.describe(origin)
     return found  # only here do the files appear
+
+
+def priced(
+    files: TraceFiles, model: LatencyModel, k_min: int | None, k_max: int | None
+) -> tuple[LengthRange, LengthCosts]:
+    """Choose the range of draft lengths that model and traces cover, and price it; see `choose_range`."""
+    lengths = choose_range(model, carried_length(files), k_min=k_min, k_max=k_max, source=str(files.paths[0]))
+    return lengths, length_costs(model, lengths.k_min, lengths.k_max)
 
 
 def carried_length(files: TraceFiles) -> int | None:

@@ -15,6 +15,7 @@ Format = Literal["text", "markdown"]
 Row = Mapping[str, Any]
 NOT_AVAILABLE = "–"
 MARGIN = 40  # characters: a wider column of a Markdown table is not filled up with spaces
+_DIGITS = 1e15  # from here on digits say nothing, and 300 of them would stand in a cell
 _WIDEST = 4000  # columns: a number is never cut; a terminal that is narrower wraps the line
 
 
@@ -120,6 +121,8 @@ def show(value: Any, spec: str = ".3f", scale: float = 1.0) -> str:
     """Write one number; a dash where there is none; what rounds to nothing has no minus."""
     if value is None or (isinstance(value, float) and not math.isfinite(value)):
         return NOT_AVAILABLE
+    if abs(value * scale) >= _DIGITS:
+        return format(value * scale, ".4g")
     if isinstance(value, int) and scale == 1:
         return f"{value:,}"
     text = format(value * scale, spec)
@@ -139,7 +142,7 @@ def plain(value: Any) -> Any:
     return value
 
 
-def _filled(table: Table) -> list[Column]:
+def filled(table: Table) -> list[Column]:
     """Leave out columns without a head in which no row says anything (a reason that was not needed)."""
     said = [column.head or any(column.show(row) != NOT_AVAILABLE for row in table.rows) for column in table.columns]
     return [column for column, keep in zip(table.columns, said, strict=True) if keep]
@@ -182,7 +185,7 @@ def escaped(text: str) -> str:
     return re.sub(r"\b(https?|ftp|www)(?=://|\.)(.)", r"\1\\\2", text)
 
 
-def _clean(text: str, most: int = 4000) -> str:
+def printed(text: str, most: int = 4000) -> str:
     """Escape control characters; line breaks stay."""
     return "\n".join(printable(line, most) for line in text.split("\n"))
 
@@ -196,18 +199,18 @@ def _text(tables: Sequence[Table]) -> str:
     out = io.StringIO()
     console = Console(file=out, width=_WIDEST, color_system=None, highlight=False, markup=False, emoji=False)
     for table in tables:
-        console.print(Text(_clean(table.title)), soft_wrap=True)
+        console.print(Text(printed(table.title)), soft_wrap=True)
         headed = any(column.head for column in table.columns)
         box_style = box.SIMPLE_HEAD if headed else None
         grid = RichTable(box=box_style, padding=(0, 1, 0, 0), pad_edge=False, show_header=headed)
-        columns = _filled(table)
+        columns = filled(table)
         for column in columns:
-            grid.add_column(Text(_clean(column.head, 80)), justify="left" if column.text else "right", no_wrap=True)
+            grid.add_column(Text(printed(column.head, 80)), justify="left" if column.text else "right", no_wrap=True)
         for row in table.rows:
             grid.add_row(*(Text(column.show(row)) for column in columns))
         console.print(grid)
         for note in table.notes:
-            console.print(Text("  " + _clean(note)), soft_wrap=True)
+            console.print(Text("  " + printed(note)), soft_wrap=True)
         console.print()
     return out.getvalue()
 
@@ -215,18 +218,18 @@ def _text(tables: Sequence[Table]) -> str:
 def _markdown(table: Table) -> str:
     from rich.cells import cell_len  # noqa: PLC0415  # rich takes a while to import
 
-    columns = _filled(table)
-    lines = [[escaped(_clean(column.head, 80).replace("\n", " ").strip()) for column in columns]]
+    columns = filled(table)
+    lines = [[escaped(printed(column.head, 80).replace("\n", " ").strip()) for column in columns]]
     lines += [[escaped(column.show(row).replace("\n", " ")) for column in columns] for row in table.rows]
     widths = [max(3, *(cell_len(line[i]) for line in lines)) for i in range(len(columns))]
 
-    def filled(i: int, cell: str) -> str:
+    def padded(i: int, cell: str) -> str:
         space = " " * (widths[i] - cell_len(cell)) if widths[i] <= MARGIN else ""
         return cell + space if columns[i].text else space + cell
 
-    rows = ["| " + " | ".join(filled(i, cell) for i, cell in enumerate(line)) + " |" for line in lines]
+    rows = ["| " + " | ".join(padded(i, cell) for i, cell in enumerate(line)) + " |" for line in lines]
     rules = ["-" * min(width, MARGIN) for width in widths]
     rules = [rule if column.text else rule[:-1] + ":" for rule, column in zip(rules, columns, strict=True)]
     rows.insert(1, "| " + " | ".join(rules) + " |")
-    notes = [f"- {escaped(_clean(note))}" for note in table.notes]
-    return "\n".join([f"## {escaped(_clean(table.title))}", "", *rows, "", *notes, *([""] if notes else [])])
+    notes = [f"- {escaped(printed(note))}" for note in table.notes]
+    return "\n".join([f"## {escaped(printed(table.title))}", "", *rows, "", *notes, *([""] if notes else [])])

@@ -10,13 +10,14 @@ from collections import defaultdict
 import numpy as np
 
 from oracle.acceptance.curves import Acceptance, Curve, counted
-from oracle.errors import Faults, InputError, printable
+from oracle.errors import MOST_DRAFT_TOKENS, Faults, InputError, printable
 
 PER_POSITION = "vllm:spec_decode_num_accepted_tokens_per_pos"
 LOG_LINE = "SpecDecoding metrics:"
 _SAMPLE = re.compile(r"^([A-Za-z_:][\w:]*)(?:\{(.*)\})?\s+(\S+)(?:\s+\d+)?\s*$")
 _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 _RATES = re.compile(r"Per-position acceptance rate:\s*(\d*\.?\d+(?:\s*,\s*\d*\.?\d+)*)")
+_APART = 0.01  # of a count
 _LEAST_DRAFTED = 0.99  # of K tokens a round; the log rounds its rates to three digits
 
 
@@ -42,9 +43,11 @@ def from_prometheus(text: str, source: str) -> Acceptance:
         models.add(labels.get("model_name"))
         if name == PER_POSITION:
             position = labels.get("position", "")
-            if not position.isdecimal():
+            # a label is checked before anything is laid out by it; its length first, since int() refuses long digits
+            if not position.isdecimal() or len(position) > 9 or int(position) >= MOST_DRAFT_TOKENS:
                 raise InputError(
-                    f"{source}, line {number}: the label position is {printable(position)!r}; it is a number from 0 on"
+                    f"{source}, line {number}: the label position is {printable(position)!r}; it is a number from 0 to "
+                    f"{MOST_DRAFT_TOKENS - 1}"
                 )
             accepted[tenant][int(position)] += value
         elif not name.endswith("_created"):
@@ -87,9 +90,35 @@ def _counted(
         faults.add(f"{source}{whose}: position {lacking[0]} is missing from {PER_POSITION}_total; keep all its lines")
     elif any(b > a for a, b in zip([rounds, *hits], hits, strict=False)):
         faults.add(f"{source}{whose}: the counters rise with the position, or above the drafts; they count survival")
+    else:
+        _check_totals(totals, rounds, sum(hits), depth, f"{source}{whose}", faults)
     faults.raise_if_any()
     notes = censored(totals.get("draft_tokens"), rounds, depth, f"{source}{whose}")
     return counted(np.array(hits) / rounds, depth, tenant, rounds), notes
+
+
+def agree(one: float, other: float) -> bool:
+    """Whether two counts of the same can be so: counters are read one after another while rounds go on."""
+    return abs(one - other) <= max(1.0, _APART * max(one, other))
+
+
+def _check_totals(
+    totals: dict[str, float], rounds: float, accepted: float, depth: int, place: str, faults: Faults
+) -> None:
+    """Note counters of the whole that contradict those by position."""
+    whole, drafted = totals.get("accepted_tokens"), totals.get("draft_tokens")
+    if whole is not None and not agree(whole, accepted):
+        faults.add(
+            f"{place}: vllm:spec_decode_num_accepted_tokens_total is {whole:g}, and the positions sum to {accepted:g}; "
+            "keep all lines of one scrape"
+        )
+    if drafted is not None and drafted > rounds * depth and not agree(drafted, rounds * depth):
+        faults.add(
+            f"{place}: {drafted:g} tokens drafted in {rounds:g} rounds are more than the {depth} positions counted; "
+            "keep all lines of one scrape"
+        )
+    if drafted is not None and accepted > drafted and not agree(accepted, drafted):
+        faults.add(f"{place}: {accepted:g} tokens accepted of {drafted:g} drafted; keep all lines of one scrape")
 
 
 def censored(drafted: float | None, rounds: float, depth: int, place: str) -> list[str]:
@@ -137,6 +166,9 @@ def from_log(text: str, source: str) -> Acceptance:
 
 def _rounds_of(line: str, survival: np.ndarray, place: str, faults: Faults) -> tuple[float | None, float | None]:
     """Rounds and drafted tokens of the interval a line covers; rounds = accepted / ΣS."""
+    if len(survival) > MOST_DRAFT_TOKENS:
+        faults.add(f"{place}: {len(survival)} rates; a draft has at most {MOST_DRAFT_TOKENS} tokens")
+        return None, None
     if (np.diff(survival) > 0).any() or (survival > 1).any():
         faults.add(f"{place}: the rates rise with the position or exceed 1; vLLM logs survival: is the line whole?")
         return None, None
@@ -150,6 +182,13 @@ def _rounds_of(line: str, survival: np.ndarray, place: str, faults: Faults) -> t
     )
     if accepted is None:
         return None, drafted
+    # rates are rounded to three digits, so as many rounds are possible as their sum at its lowest makes
+    fewest = max(0.0, float(survival.sum()) - 5e-4 * len(survival))
+    if drafted is not None and (accepted > drafted or drafted * fewest > accepted * len(survival) * (1 + _APART)):
+        faults.add(
+            f"{place}: Accepted: {accepted:g} tokens and Drafted: {drafted:g} tokens contradict the rates; is the line "
+            "whole?"
+        )
     if accepted > 0 and survival.sum() > 0:
         return accepted / float(survival.sum()), drafted
     return (None if drafted is None else drafted / len(survival)), drafted

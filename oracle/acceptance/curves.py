@@ -8,7 +8,7 @@ nothing here guesses: whoever hands numbers over says which they are.
 import math
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -46,6 +46,8 @@ class Curve:
     by_position
         Whether each S_j is known. If not (engines that report totals), only S_1 + … + S_K is: the entries are its mean,
         so that sums and their errors come out right, and the curve speaks of k = `draft_length` alone.
+    requests
+        How many requests the rounds belong to, of the tenant with the fewest in a mix; None where it is not told.
     """
 
     survival: NDArray[np.float64]
@@ -56,6 +58,7 @@ class Curve:
     quantile: float = NORMAL_975
     interval_from: Literal["rounds", "requests", "none"] = "none"
     by_position: bool = True
+    requests: int | None = None
 
     def mean_length(self, k: int) -> float:
         """Mean acceptance length of a draft of k tokens: 1 + S_1 + … + S_k, the bonus token included."""
@@ -214,11 +217,12 @@ def clustered(
     survival = np.cumprod(rate)
     requests = len(at_risk)
     if requests < 2:
-        return counted(survival, draft_length, tenant, float(risk[0]))
+        return replace(counted(survival, draft_length, tenant, float(risk[0])), requests=requests)
     others = risk[:reached] - at_risk
     without = np.divide(hits[:reached] - accepted, others, out=np.tile(rate, (requests, 1)), where=others > 0)
     left_out = np.cumprod(without, axis=1)
     deviation = left_out - left_out.mean(axis=0)
     covariance = (requests - 1) / requests * deviation.T @ deviation
     quantile = float(stdtrit(requests - 1, 0.975))
-    return Curve(survival, draft_length, tenant, float(risk[0]), covariance, quantile, "requests")
+    rounds = float(risk[0])
+    return Curve(survival, draft_length, tenant, rounds, covariance, quantile, "requests", requests=requests)

@@ -15,7 +15,7 @@ from oracle.acceptance.counters import censored
 from oracle.acceptance.curves import Acceptance, clustered
 from oracle.acceptance.totals import Totals, from_totals
 from oracle.engines import SGLANG_PADDED_GRAPHS
-from oracle.errors import Faults, InputError
+from oracle.errors import MOST_DRAFT_TOKENS, Faults, InputError
 
 _NUMBER = r"(\d+(?:\.\d+)?)"
 LLAMA_CPP = re.compile(
@@ -52,7 +52,9 @@ def from_llama_cpp(text: str, source: str, measured_at: int | None = None) -> Ac
         place, accepted, drafted = f"{source}, line {number}", float(found[2]), float(found[3])
         length = float(found[4]) if found[4] else None
         survival = np.array([float(rate) for rate in (found[5] or "").replace(" ", "").split(",") if rate])
-        if survival.sum() > 0:
+        if len(survival) > MOST_DRAFT_TOKENS:
+            faults.add(f"{place}: {len(survival)} rates; a draft has at most {MOST_DRAFT_TOKENS} tokens")
+        elif survival.sum() > 0:
             _check_line(survival, length, place, faults)
             by_length[len(survival)].append((survival, accepted / float(survival.sum()), drafted))
         else:

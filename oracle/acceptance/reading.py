@@ -12,7 +12,7 @@ from oracle.acceptance.curves import Acceptance, AcceptanceIs
 from oracle.acceptance.requests import from_requests, metrics_in
 from oracle.acceptance.totals import from_totals, totals_in
 from oracle.errors import Faults, InputError
-from oracle.files import shown
+from oracle.files import read_text, shown
 from oracle.latency.strict_json import read_strictly
 
 
@@ -27,26 +27,6 @@ def read_acceptance(
         The file cannot be read as text, or its content is refused.
     """
     return acceptance_from_text(read_text(path), shown(path), acceptance_is, measured_at)
-
-
-def read_text(path: str | Path) -> str:
-    """Read a text file whole.
-
-    Raises
-    ------
-    InputError
-        It is missing, unreadable, not UTF-8, or empty.
-    """
-    try:
-        text = Path(path).read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise InputError(f"{shown(path)}: is not UTF-8 text (byte {error.start}); give a text file") from error
-    except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or str(error)
-        raise InputError(f"{shown(path)}: cannot be read ({why}); check the path and its permissions") from error
-    if not text.strip():
-        raise InputError(f"{shown(path)}: the file is empty; was its writer interrupted?")
-    return text
 
 
 def acceptance_from_text(

@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from oracle.acceptance.counters import agree
 from oracle.acceptance.curves import Acceptance, Curve, clustered
+from oracle.acceptance.totals import NAMES
 from oracle.errors import MOST_DRAFT_TOKENS, Faults, InputError, printable
 
 STEPS = ("per_step_accepted", "per_step_drafted")
@@ -56,12 +58,7 @@ def from_requests(tree: Any, source: str) -> Acceptance:
     groups: dict[tuple[str | None, int], list[_Counts]] = {}
     notes: dict[str, None] = {}
     for metrics, place, tenant in metrics_in(tree, source):
-        if STEPS[0] in metrics:
-            found = _steps(metrics, place, faults)
-        elif DEPTHS in metrics:
-            found = _depths(metrics[DEPTHS], place, faults, notes)
-        else:
-            found = _histogram(metrics, place, faults, notes)
+        found = counts_of(metrics, place, faults, notes)
         if found is None:
             continue
         counts, varying = found
@@ -77,6 +74,42 @@ def from_requests(tree: Any, source: str) -> Acceptance:
     if not curves:
         raise InputError(f"{source}: no request in it drafted anything; is speculative decoding on?")
     return Acceptance(tuple(curves), tuple(notes))
+
+
+def counts_of(
+    metrics: dict[str, Any], place: str, faults: Faults, notes: dict[str, None]
+) -> tuple[_Counts, bool] | None:
+    """Rounds at risk and accepted tokens by position of one request, and whether its drafts varied in length.
+
+    Returns
+    -------
+    ((K,) at risk, (K,) accepted), varied; or None where it holds no counts or a fault was noted.
+    """
+    if STEPS[0] in metrics:
+        found = _steps(metrics, place, faults)
+    elif DEPTHS in metrics:
+        found = _depths(metrics[DEPTHS], place, faults, notes)
+    else:
+        found = _histogram(metrics, place, faults, notes)
+    if found is not None:
+        _check_totals(metrics, found[0], place, faults)
+    return found
+
+
+def _check_totals(metrics: dict[str, Any], counts: _Counts, place: str, faults: Faults) -> None:
+    """Note totals beside the counts by position that contradict them."""
+    drafting, accepted = counts[0][0], counts[1].sum()
+    possible = [drafting]
+    if STEPS[0] in metrics:
+        possible.append(len(metrics[STEPS[0]]))  # steps without a draft may count as rounds
+    for name in dict.fromkeys(names[0] for names in NAMES):
+        told = metrics.get(name)
+        if type(told) is int and not any(agree(told, rounds) for rounds in possible):
+            faults.add(f"{place}: {name} is {told}, the counts by position are of {drafting:g} rounds; which holds?")
+    for name in dict.fromkeys(names[1] for names in NAMES):
+        told = metrics.get(name)
+        if type(told) is int and not agree(told, accepted):
+            faults.add(f"{place}: {name} is {told}, the counts by position sum to {accepted:g}; which holds?")
 
 
 def _joined(counts: list[_Counts], depth: int, tenant: str | None) -> Curve:
@@ -141,7 +174,7 @@ def _histogram(
     name = _histogram_name(metrics)
     assert name is not None
     given = metrics[name]
-    if isinstance(given, dict) and all(str(key).isdecimal() for key in given):
+    if isinstance(given, dict) and all(str(key).isdecimal() and len(key) <= 9 for key in given):
         rounds_of = {int(key): value for key, value in given.items()}
         if max(rounds_of, default=0) > MOST_DRAFT_TOKENS:
             faults.add(f"{place}: {name} counts {max(rounds_of)} accepted tokens; at most {MOST_DRAFT_TOKENS}")

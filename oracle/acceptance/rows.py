@@ -76,8 +76,10 @@ def json_rows(text: str, source: str, key: str, known: Sequence[str]) -> list[tu
     return rows
 
 
-def number_of(row: Row, name: str, place: str, faults: Faults, *, whole: bool = False, least: float) -> float | None:
-    """Take a number from a row; None if it is not given, or a fault was noted."""
+def number_of(
+    row: Row, name: str, place: str, faults: Faults, *, whole: bool = False, least: float, most: float = math.inf
+) -> float | None:
+    """Take a finite number from `least` to `most` from a row; None if it is not given, or a fault was noted."""
     value = row.get(name)
     if value is None:
         return None
@@ -86,10 +88,12 @@ def number_of(row: Row, name: str, place: str, faults: Faults, *, whole: bool = 
             value = float(value)
         except ValueError:
             value = math.nan
-    well = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value >= least
-    if not well or (whole and value != int(value)):
+    well = isinstance(value, int | float) and not isinstance(value, bool)
+    if not well or not math.isfinite(value) or not least <= value <= most or (whole and value != int(value)):
         kind = "whole number" if whole else "number"
-        faults.add(f"{place}: {name} is {printable(repr(row[name]), 40)}; it is a {kind} of at least {least:g}")
+        bounds = "" if math.isinf(least) else f" of at least {least:g}"
+        bounds += "" if math.isinf(most) else f" and at most {most:,g}"
+        faults.add(f"{place}: {name} is {printable(repr(row[name]), 40)}; it is a {kind}{bounds}")
         return None
     return float(value)
 

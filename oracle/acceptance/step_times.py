@@ -7,13 +7,14 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from oracle.acceptance.reading import read_text
 from oracle.acceptance.rows import csv_rows, json_rows, number_of, text_of
 from oracle.errors import MOST_DRAFT_TOKENS, Faults, InputError, InputWarning
-from oracle.files import shown
+from oracle.files import read_text, shown
 from oracle.latency.model import LatencyModel
 
 COLUMNS = ("draft_length", "m", "step_ms", "tokens_per_second", "batch_size", "setting")
+_LEAST, _MOST = 1e-6, 1e9  # of a step time in ms and of tokens per second: beyond, the unit is another one
+_MOST_REQUESTS = 1_000_000  # in a batch
 _NO_NUMBERS = "no step time; give step_ms (a whole round, drafting included) or tokens_per_second"
 
 
@@ -33,6 +34,8 @@ class StepTimes:
         What else was the same (context, prompt set), in the user's words.
     notes
         How the numbers came about.
+    excluded
+        Draft lengths that were measured and are not asked for.
     """
 
     step_ms: Mapping[int, float] = field(default_factory=dict)
@@ -40,6 +43,7 @@ class StepTimes:
     batch_size: int = 1
     setting: str | None = None
     notes: tuple[str, ...] = ()
+    excluded: tuple[int, ...] = ()
 
     @property
     def lengths(self) -> tuple[int, ...]:
@@ -52,15 +56,21 @@ class StepTimes:
         Raises
         ------
         InputError
-            None is left.
+            None is left, or K = 0 alone of several.
         """
         kept = [k for k in self.lengths if (k_min is None or k >= k_min) and (k_max is None or k <= k_max)]
         if not kept:
             raise InputError(
                 f"no step time between --k-min and --k-max; measured: K = {', '.join(map(str, self.lengths))}"
             )
+        if kept == [0] and len(self.lengths) > 1:
+            raise InputError(f"--k-max {k_max} leaves K = 0 only, so there is nothing to compare; raise --k-max")
         ms, rate = ({k: table[k] for k in kept if k in table} for table in (self.step_ms, self.tokens_per_second))
-        return StepTimes(ms, rate, self.batch_size, self.setting, self.notes)
+        excluded = tuple(k for k in self.lengths if k not in kept)
+        notes = self.notes
+        if excluded:
+            notes = (*notes, f"left out by --k-min and --k-max: K = {', '.join(map(str, excluded))}")
+        return StepTimes(ms, rate, self.batch_size, self.setting, notes, excluded)
 
 
 def read_step_times(path: str | Path) -> tuple[StepTimes, ...]:
@@ -105,7 +115,7 @@ def _add_row(
 ) -> None:
     length = number_of(row, "draft_length", place, faults, whole=True, least=0)
     m = number_of(row, "m", place, faults, whole=True, least=1)
-    size = number_of(row, "batch_size", place, faults, whole=True, least=1)
+    size = number_of(row, "batch_size", place, faults, whole=True, least=1, most=_MOST_REQUESTS)
     values = {name: number_of(row, name, place, faults, least=0) for name in ("step_ms", "tokens_per_second")}
     setting = text_of(row, "setting", place, faults)
     given = [(name, value) for name, value in values.items() if value is not None]
@@ -115,6 +125,9 @@ def _add_row(
     k = int(m - 1 if m is not None else length or 0)
     if len(given) != 1 or given[0][1] <= 0:
         faults.add(f"{place}: K = {k} has {_NO_NUMBERS if not given else 'not one positive step time; give one'}")
+        return
+    if not _LEAST <= given[0][1] <= _MOST:
+        faults.add(f"{place}: {given[0][0]} is {given[0][1]:g}; at least {_LEAST:g} and at most {_MOST:g}: which unit?")
         return
     if k > MOST_DRAFT_TOKENS:
         faults.add(f"{place}: K = {k} is beyond {MOST_DRAFT_TOKENS}")
@@ -158,7 +171,7 @@ def step_times_from_model(
         beta, alpha, context = model.coefficients(m)
         reject = model.reject_ms if m > 1 else 0.0
         step_ms[m - 1] = beta + alpha * given[m] + context * context_len + model.draft_ms(m - 1) + reject
-        if step_ms[m - 1] <= 0:
+        if not _LEAST <= step_ms[m - 1] <= _MOST:
             faults.add(
                 f"the latency model prices a round over m = {m} at {step_ms[m - 1]:g} ms; check U and the context"
             )

@@ -17,7 +17,7 @@ from oracle.errors import MOST_DRAFT_TOKENS, Faults, InputError, printable
 _NEAR = 0.05  # of K: rounds at the ends of a text, which draft less or nothing, move the mean by a few percent
 _HALVINGS = 60
 # rounds, accepted, drafted, and K where it is told: vLLM; TensorRT-LLM; SGLang, newest names first
-_NAMES = (
+NAMES = (
     ("num_spec_steps", "num_accepted_draft_tokens", "num_draft_tokens", "num_spec_tokens"),
     ("num_spec_steps", "total_accepted_draft_tokens", "total_draft_tokens", "num_spec_tokens"),
     ("spec_verify_ct", "spec_num_correct_drafts", "spec_num_proposed_drafts", None),
@@ -81,7 +81,7 @@ def _named(tree: Mapping[str, Any], place: str, tenant: str | None, faults: Faul
             )
             return None
         return Totals(place, accepted, drafted, predicted - accepted, None, tenant)
-    for rounds, accepted, drafted, configured in _NAMES:
+    for rounds, accepted, drafted, configured in NAMES:
         if rounds in tree and accepted in tree and drafted in tree:
             counts = [tree[rounds], tree[accepted], tree[drafted]]
             if not _whole(counts, place, f"{rounds}, {accepted} and {drafted}", faults):
@@ -182,11 +182,14 @@ def _curve(
     mean = min(1.0, float(accepted.sum() / rounds.sum()) / k)
     survival = np.full(k, mean)
     if len(requests) < 2:
-        return Curve(survival, k, tenant, float(rounds.sum()), by_position=False)
+        return Curve(survival, k, tenant, float(rounds.sum()), by_position=False, requests=len(requests))
     left_out = (accepted.sum() - accepted) / (rounds.sum() - rounds) / k
     variance = (len(requests) - 1) / len(requests) * float(((left_out - left_out.mean()) ** 2).sum())
     quantile = float(stdtrit(len(requests) - 1, 0.975))
-    return Curve(survival, k, tenant, float(rounds.sum()), np.full((k, k), variance), quantile, "requests", False)
+    covariance = np.full((k, k), variance)
+    return Curve(
+        survival, k, tenant, float(rounds.sum()), covariance, quantile, "requests", False, requests=len(requests)
+    )
 
 
 def with_constant_match(acceptance: Acceptance) -> Acceptance:

@@ -80,12 +80,14 @@ def _curve(place: str, row: dict[str, Any], acceptance_is: AcceptanceIs | None, 
     if not isinstance(rates, list) or not all(type(rate) in (int, float) for rate in rates):
         faults.add(f"{place}: rates are a list of numbers, one for each position of the draft")
         return None
-    length = number_of(row, "draft_length", place, faults, whole=True, least=1)
+    length = number_of(row, "draft_length", place, faults, whole=True, least=1, most=MOST_DRAFT_TOKENS)
     if "draft_length" in row and length is None:
         return None
     k = len(rates) if length is None else int(length)
     if len(rates) > min(k, MOST_DRAFT_TOKENS):
-        faults.add(f"{place}: {len(rates)} rates for a draft length of {k}; a draft has one position a token")
+        named = f"a draft length of {k}" if len(rates) > k else f"a draft of at most {MOST_DRAFT_TOKENS} tokens"
+        faults.add(f"{place}: {len(rates)} rates for {named}; a draft has one position a token")
+        return None
     rounds = number_of(row, "rounds", place, faults, whole=True, least=1)
     mean_length = number_of(row, "mean_acceptance_length", place, faults, least=1)
     tenant = text_of(row, "tenant", place, faults)

@@ -1,5 +1,6 @@
 """Options that several commands share."""
 
+import math
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +18,25 @@ def _all(*decorators: Callable[[Any], Any]) -> Callable[[_Command], _Command]:
         return function
 
     return decorate
+
+
+class Finite(click.FloatRange):
+    """A number within a range; nan lies in none, though no comparison says so, and inf is no measured value."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Read the number."""
+        number = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{number} is not a finite number.", param, ctx)
+        return number
+
+
+def _one_form(ctx: click.Context, parameter: click.Parameter, wanted: bool) -> bool:
+    """Refuse two forms of output at once: only one would be printed."""
+    other = {"as_json": "as_markdown", "as_markdown": "as_json"}[str(parameter.name)]
+    if wanted and ctx.params.get(other):
+        raise click.UsageError("--json and --markdown are two forms of the same tables; leave one of them out", ctx)
+    return wanted
 
 
 TRACES = click.argument("traces", nargs=-1, required=True)
@@ -50,8 +70,8 @@ THREADS = click.option(
 )
 
 SHOWING = _all(
-    click.option("--json", "as_json", is_flag=True, help="Print the tables as JSON, at full precision."),
-    click.option("--markdown", "as_markdown", is_flag=True, help="Print the tables as Markdown."),
+    click.option("--json", "as_json", is_flag=True, callback=_one_form, help="Print the tables as JSON, in full."),
+    click.option("--markdown", "as_markdown", is_flag=True, callback=_one_form, help="Print the tables as Markdown."),
 )
 
 

@@ -39,14 +39,22 @@ def emit(
     click.echo(render(tables, "markdown" if as_markdown else "text"), err=err, nl=False)
 
 
+def stdin_text() -> str:
+    """Read stdin whole, as far as a file of its kind would be read."""
+    from oracle.errors import InputError  # noqa: PLC0415
+    from oracle.files import MOST_TEXT_BYTES, decoded  # noqa: PLC0415
+
+    given = sys.stdin.buffer.read(MOST_TEXT_BYTES + 1)
+    if len(given) > MOST_TEXT_BYTES:
+        raise InputError(f"standard input: holds more than {MOST_TEXT_BYTES:,} bytes, the most that is read")
+    return decoded(given, "standard input")
+
+
 def read_model(path: str, batch_size: int | None = None) -> "LatencyModel":
     """Read the latency model of one batch size from a file, or from stdin for ``-``."""
     from oracle.latency.model import LatencyModel  # noqa: PLC0415
 
-    if path == "-":
-        model = LatencyModel.from_json(sys.stdin.read(), source="standard input")
-    else:
-        model = LatencyModel.load(path)
+    model = LatencyModel.from_json(stdin_text(), "standard input") if path == "-" else LatencyModel.load(path)
     return model.at_batch_size(batch_size)
 
 

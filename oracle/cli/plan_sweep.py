@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from oracle.cli.options import SHOWING
+from oracle.cli.options import SHOWING, Finite
 from oracle.cli.output import emit
 
 if TYPE_CHECKING:
@@ -29,8 +29,8 @@ _MOST_LENGTH = 1024
     show_default=True,
     help="Whether that is the half-width of a 95 % interval or a standard error.",
 )
-@click.option("--residual-sd", type=float, metavar="MS", help="Without a pilot: standard deviation of a round, ms.")
-@click.option("--experts-sd", type=float, metavar="U", help="Without a pilot: standard deviation of U at one m.")
+@click.option("--residual-sd", type=Finite(), metavar="MS", help="Without a pilot: standard deviation of a round, ms.")
+@click.option("--experts-sd", type=Finite(), metavar="U", help="Without a pilot: standard deviation of U at one m.")
 @click.option("--generations", type=click.IntRange(2), help="Generations the rounds come from [those of the pilot].")
 @click.option("--repeats", type=click.IntRange(1), default=1, show_default=True, help="Times each round is timed.")
 @click.option(

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from oracle.cli.options import SHOWING, THREADS
+from oracle.cli.options import SHOWING, THREADS, Finite
 from oracle.cli.output import emit, progress, read_model
 from oracle.cli.recommend_inputs import (
     acceptance,
+    check_engine,
     check_with_traces,
     check_without_traces,
     step_times,
@@ -77,7 +78,7 @@ def _options(command: Callable[..., Any]) -> Callable[..., Any]:
                 help="With a model, mean unique experts by m, as 1:8,2:13.1,4:22, or one number; with traces, recorded "
                 "or routing.",
             ),
-            click.option("--context-len", type=click.FloatRange(0), help="With a model: tokens in context."),
+            click.option("--context-len", type=Finite(0), help="With a model: tokens in context."),
             click.option("--batch-size", type=_WHOLE, help="Which batch size of a model fitted over several."),
             click.option("--tenant-weights", metavar="A=W,B=W", help="Share of the requests in flight [equal]."),
             click.option("--k-min", type=click.IntRange(0), help="Shortest draft length."),
@@ -89,16 +90,20 @@ def _options(command: Callable[..., Any]) -> Callable[..., Any]:
             ),
             click.option(
                 "--noise",
-                type=click.FloatRange(0, 99),
+                type=Finite(0, 99),
                 default=2.0,
                 show_default=True,
                 help="Percent below which two rates are a tie.",
             ),
             click.option("--engine", type=click.Choice(_ENGINES), help="Print the configuration of this engine."),
-            click.option("--engine-version", metavar="V", help="Its version; a TensorRT-LLM schedule needs it."),
+            click.option(
+                "--engine-version",
+                metavar="V",
+                help="Its version; TensorRT-LLM's keys depend on it.",
+            ),
             click.option("--method", help="How it drafts, in its own word (eagle3, EAGLE3, draft-mtp …)."),
             click.option("--draft-model", metavar="PATH", help="Its draft model."),
-            click.option("--data-parallel", type=_WHOLE, default=1, help="Replicas one engine keeps in step."),
+            click.option("--data-parallel", type=_WHOLE, help="Replicas one engine keeps in step [1]."),
             click.option("--most-draft-tokens", type=_WHOLE, help="Its maximum [the largest K recommended]."),
             click.option("--max-batch-size", type=_WHOLE, help="Where a schedule by batch size ends."),
             THREADS,
@@ -114,12 +119,6 @@ def _options(command: Callable[..., Any]) -> Callable[..., Any]:
 def recommend(
     noise: float,
     engine: str | None,
-    engine_version: str | None,
-    method: str | None,
-    draft_model: str | None,
-    data_parallel: int,
-    most_draft_tokens: int | None,
-    max_batch_size: int | None,
     as_json: bool,
     as_markdown: bool,
     **given: Any,
@@ -134,19 +133,11 @@ def recommend(
 
     Without --acceptance the answer is the acceptance at which each draft length pays. Ties go to the shorter draft.
     """
+    check_engine(engine, given)
     tables, answers, origin = (_from_traces if given["traces"] else _without_traces)(given, noise / 100)
     texts = {}
     if engine is not None:
-        texts = _configurations(
-            answers,
-            engine,
-            engine_version,
-            method=method,
-            draft_model=draft_model,
-            data_parallel=data_parallel,
-            most_draft_tokens=most_draft_tokens,
-            max_batch_size=max_batch_size,
-        )
+        texts = _configurations(answers, engine, given)
     extra = {"provenance": origin} | ({"configuration": texts} if texts else {})
     emit(tables, as_json=as_json, as_markdown=as_markdown, extra=extra)
     if not as_json:
@@ -210,11 +201,10 @@ def _without_traces(given: Mapping[str, Any], noise: float) -> "_Answered":
     return recommendation_tables(answers, each, found), answers, origin
 
 
-def _configurations(
-    answers: "Sequence[Recommendation]", engine: str, version: str | None, **options: Any
-) -> dict[str, str]:
+def _configurations(answers: "Sequence[Recommendation]", engine: str, given: Mapping[str, Any]) -> dict[str, str]:
     """Write the configuration of each setting; several batch sizes of one setting make a schedule."""
     from oracle.engines import configuration  # noqa: PLC0415
+    from oracle.recommendation.by_batch_size import ranges_of, remarks_on  # noqa: PLC0415
 
     if any(answer.recommended is None for answer in answers):
         raise InputError("--engine writes the recommended draft length, and without --acceptance there is none; add it")
@@ -223,15 +213,15 @@ def _configurations(
         settings.setdefault(answer.setting or "", []).append(answer)
     texts = {}
     for setting, each in settings.items():
-        by_size = sorted(each, key=lambda answer: answer.batch_size)
-        starts = [1, *(answer.batch_size for answer in by_size[1:])]
-        ends = [*(start - 1 for start in starts[1:]), None]
-        ranges = [
-            ((start, end), answer.recommended or 0) for start, end, answer in zip(starts, ends, by_size, strict=True)
-        ]
-        text = configuration(engine, ranges, version, **options)
-        if len(by_size) > 1:
-            sizes = ", ".join(str(answer.batch_size) for answer in by_size)
-            text = f"# measured at batch sizes {sizes}; between two of them the K of the smaller one holds\n{text}"
-        texts[setting] = text
+        text = configuration(
+            engine,
+            ranges_of(each),
+            given["engine_version"],
+            method=given["method"],
+            draft_model=given["draft_model"],
+            data_parallel=given["data_parallel"] or 1,
+            most_draft_tokens=given["most_draft_tokens"],
+            max_batch_size=given["max_batch_size"],
+        )
+        texts[setting] = "".join(f"# {remark}\n" for remark in remarks_on(each)) + text
     return texts

@@ -1,21 +1,30 @@
 """What ``draft-oracle recommend`` is given: options checked against one another, files read."""
 
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from oracle.cli.output import read_model
+from oracle.cli.output import read_model, stdin_text
 from oracle.errors import Faults, InputError, printable
 
 if TYPE_CHECKING:
     from oracle.acceptance import Acceptance, StepTimes
 
 _OF_ACCEPTANCE = ("acceptance_is", "acceptance_at", "acceptance_mixed", "assume")
+_OF_ENGINE = ("engine_version", "method", "draft_model", "data_parallel", "most_draft_tokens", "max_batch_size")
 
 
 def _option(name: str) -> str:
     return f"--{name.replace('_', '-')}"
+
+
+def check_engine(engine: str | None, given: Mapping[str, Any]) -> None:
+    """Refuse options of an engine's configuration where none is written."""
+    faults = Faults()
+    for name in _OF_ENGINE:
+        if engine is None and given[name] is not None:
+            faults.add(f"{_option(name)} goes with --engine, which is not given; add it")
+    faults.raise_if_any()
 
 
 def check_with_traces(given: Mapping[str, Any]) -> None:
@@ -23,7 +32,7 @@ def check_with_traces(given: Mapping[str, Any]) -> None:
     faults = Faults()
     others = (*_OF_ACCEPTANCE, "acceptance", "step_times", "context_len", "tenant_weights")
     for name in others:
-        if given[name]:
+        if given[name] not in (None, ()):
             faults.add(f"{_option(name)} does not go with --traces, which hold it; leave one of them out")
     if given["model"] is None:
         faults.add("--traces need a latency model; give --model FILE")
@@ -50,7 +59,7 @@ def check_without_traces(given: Mapping[str, Any]) -> None:
         faults.add("--match-is goes with --traces; for --acceptance say --acceptance-is")
     if not given["acceptance"]:
         for name in (*_OF_ACCEPTANCE, "tenant_weights"):
-            if given[name]:
+            if given[name] not in (None, ()):
                 faults.add(f"{_option(name)} goes with --acceptance, which is not given; add it")
     if [*given["acceptance"], *given["acceptance_mixed"], given["step_times"], given["model"]].count("-") > 1:
         faults.add("stdin (-) can be read once only; give a file for the others")
@@ -62,14 +71,14 @@ def step_times(given: Mapping[str, Any]) -> "Sequence[StepTimes]":
     from oracle.acceptance import read_step_times, step_times_from_model, step_times_from_text  # noqa: PLC0415
 
     if given["step_times"] == "-":
-        return step_times_from_text(sys.stdin.read(), "standard input")
+        return step_times_from_text(stdin_text(), "standard input")
     if given["step_times"] is not None:
         return read_step_times(given["step_times"])
     model = read_model(given["model"], given["batch_size"])
-    return [step_times_from_model(model, _unique(given["unique_experts"]), given["context_len"])]
+    return [step_times_from_model(model, unique_experts_in(given["unique_experts"]), given["context_len"])]
 
 
-def _unique(text: str) -> "float | dict[int, float]":
+def unique_experts_in(text: str) -> "float | dict[int, float]":
     """Read U: one number, or m:U pairs."""
     try:
         if ":" not in text:
@@ -106,7 +115,7 @@ def acceptance(given: Mapping[str, Any], name: str) -> "tuple[list[str], Accepta
         files.append(path)
         how = (given["acceptance_is"], given["acceptance_at"])
         if path == "-":
-            parts.append((tenant, acceptance_from_text(sys.stdin.read(), "standard input", *how)))
+            parts.append((tenant, acceptance_from_text(stdin_text(), "standard input", *how)))
         else:
             parts.append((tenant, read_acceptance(path, *how)))
     whole = joined(parts) if parts else None

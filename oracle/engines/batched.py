@@ -8,8 +8,8 @@ from typing import Any
 from oracle.engines.request import Request
 from oracle.errors import InputError, printable
 
-_VLLM_CHECKED = (0, 33)
 _LAST_WITH_LOWER_BOUNDS = (1, 2)  # TensorRT-LLM: keys of draft_len_schedule became upper bounds afterwards
+_YAML_WORDS = frozenset({"null", "true", "false", "yes", "no", "on", "off", "y", "n"})  # YAML 1.1 reads no text in them
 _SGLANG_ADAPTIVE = ("EAGLE", "EAGLE3", "NEXTN")
 SGLANG_PADDED_GRAPHS = (
     "under CUDA graphs SGLang pads a batch to the next captured size, and padded rows can be routed to experts of "
@@ -32,13 +32,8 @@ def vllm(request: Request) -> str:
         return _remarked(remarks, f"--speculative-config {shlex.quote(json.dumps(spec))}")
     if request.data_parallel > 1:
         raise InputError(
-            f"vLLM: draft lengths by batch size do not work with data parallelism ({request.data_parallel}); pick one "
-            "K, or run independent servers behind a router"
-        )
-    release = request.release("vLLM")
-    if release is not None and release < _VLLM_CHECKED:
-        remarks.append(
-            f"checked with vLLM 0.33; see that {printable(request.version or '')} knows the schedule by batch size"
+            f"vLLM: draft lengths by batch size do not work with data parallelism (--data-parallel "
+            f"{request.data_parallel}); pick one K, or run independent servers behind a router"
         )
     last = schedule.steps[-1]
     tail = last.last or max(last.first, request.max_batch_size or 0)
@@ -71,7 +66,7 @@ def sglang(request: Request) -> str:
     if request.method is not None and request.method.upper() not in _SGLANG_ADAPTIVE:
         raise InputError(
             f"SGLang: draft lengths by batch size need --speculative-algorithm EAGLE or EAGLE3, not {request.method}; "
-            "pick one K"
+            "name one with --method, or pick one K"
         )
     remarks.append("keys are lower bounds of the batch size; one candidate pins K, 0 is off; not with attention DP")
     slots = {str(step.first): {"candidate_steps": [step.draft_length]} for step in schedule.steps}
@@ -90,6 +85,11 @@ def trtllm(request: Request) -> str:
     lines = ["speculative_config:", f"  decoding_type: {_yaml(request.method or 'TYPE')}"]
     if request.draft_model is not None:
         lines.append(f"  speculative_model{'_dir' if old else ''}: {_yaml(request.draft_model)}")
+        if release is None:
+            remarks.append(
+                "speculative_model is the key after version 1.2; up to 1.2 it is speculative_model_dir: name yours "
+                "with --engine-version"
+            )
     lines.append(f"  max_draft_len: {request.ceiling('TensorRT-LLM', 'max_draft_len')}")
     if schedule.fixed is not None:
         return _remarked(remarks, "\n".join(lines))
@@ -102,7 +102,8 @@ def trtllm(request: Request) -> str:
         raise InputError(
             f"TensorRT-LLM: the smallest batch sizes must draft max_draft_len, and the schedule has K = "
             f"{schedule.steps[0].draft_length} there and up to {schedule.longest} elsewhere (max_draft_len = "
-            f"{request.ceiling('TensorRT-LLM', 'max_draft_len')}); raise the first K, or pick one K"
+            f"{request.ceiling('TensorRT-LLM', 'max_draft_len')}); raise the first K, lower --most-draft-tokens, or "
+            "pick one K"
         )
     keys, remark = _lower_bounds(request) if old else _upper_bounds(request)
     remarks.append(f"TensorRT-LLM {printable(request.version or '')}: {remark}")
@@ -143,4 +144,5 @@ def _remarked(remarks: list[str], text: str) -> str:
 
 def _yaml(text: str) -> str:
     """Write text so that YAML reads it as text: JSON's quotes are YAML's too."""
-    return text if re.fullmatch(r"[A-Za-z][\w.-]*", text) else json.dumps(text)
+    plain = re.fullmatch(r"[A-Za-z][\w.-]*", text, re.ASCII) and text.lower() not in _YAML_WORDS
+    return text if plain else json.dumps(text, ensure_ascii=False)

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from oracle.engines.schedule import Schedule
 from oracle.errors import InputError, printable
 
+VERSION = re.compile(r"v?(\d+)\.(\d+)(?!\d)[\w.+-]*", re.ASCII)
+
 
 @dataclass(frozen=True)
 class Request:
@@ -29,7 +31,7 @@ class Request:
         """
         if self.version is None:
             return None
-        found = re.match(r"v?(\d+)\.(\d+)(?!\d)", self.version.strip())
+        found = VERSION.fullmatch(self.version)
         if found is None:
             raise InputError(f"{engine}: version {printable(self.version)!r} cannot be read; give it like 1.2 or 1.2.0")
         return int(found[1]), int(found[2])
@@ -45,7 +47,8 @@ class Request:
         longest = self.schedule.longest
         if self.most_draft_tokens is not None and self.most_draft_tokens < longest:
             raise InputError(
-                f"{engine}: K = {longest} is above {name} = {self.most_draft_tokens}; raise the maximum or lower K"
+                f"{engine}: K = {longest} is above {name} = {self.most_draft_tokens}; raise --most-draft-tokens, or "
+                "lower K"
             )
         return longest if self.most_draft_tokens is None else self.most_draft_tokens
 

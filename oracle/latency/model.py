@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from oracle.errors import Faults, InputError
-from oracle.files import shown
+from oracle.files import read_text, shown
 from oracle.latency.model_checks import check_batch_sizes, check_draft, check_number, check_verify
 from oracle.latency.model_file import FORMAT, VERIFY_KEYS, VERSION, read_blocks
 from oracle.latency.strict_json import write_readably
@@ -204,16 +204,7 @@ class LatencyModel:
             The file cannot be read, is not UTF-8, or `from_json` refuses it.
         """
         source = shown(path)
-        try:
-            text = Path(path).read_text(encoding="utf-8-sig")
-        except UnicodeDecodeError as error:
-            raise InputError(
-                f"{source}: is not UTF-8 text (byte {error.start}); a latency model is a JSON file"
-            ) from error
-        except (OSError, ValueError) as error:
-            why = getattr(error, "strerror", None) or str(error)
-            raise InputError(f"{source}: cannot be read ({why}); check the path and its permissions") from error
-        return cls.from_json(text, source)
+        return cls.from_json(read_text(path, "a latency model is a JSON file"), source)
 
     def to_json(self) -> str:
         """Give the model as readable JSON; `from_json` gives the same model back."""

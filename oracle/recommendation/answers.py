@@ -1,5 +1,11 @@
-"""What a recommendation is: draft lengths, what each gives, and which one to set."""
+"""What a recommendation is: draft lengths, what each gives, and which one to set.
 
+Two lengths within the noise of one another tie, and the shorter one is set. A length further behind the best may still
+be as good, or better, as far as the data tell: where that would change the answer, the answer is `not enough data`,
+and the recommended length stands until there is more.
+"""
+
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -9,7 +15,7 @@ from oracle.resampling import Interval
 NOISE = 0.02  # of a measured rate, where nobody says otherwise
 
 
-Verdict = Literal["best", "tie", "not significant", ""]
+Verdict = Literal["best", "tie", "not significant", "not enough data", ""]
 
 
 @dataclass(frozen=True)
@@ -80,13 +86,16 @@ class Candidate:
     interval, interval_from
         95 % of the sampled acceptance (`rounds`, `requests`, `traces`), or plus and minus the stated noise (`noise`).
     verdict
-        `best`; `tie` (within the noise of the best); `not significant` (the data cannot tell it from the best).
+        `best`; `tie` (within the noise of the best); `not enough data` (the data cannot tell it from the best, and
+        another length would be set if it were as good); `not significant` (they cannot, and none would).
     acceptance
         Accepted over drafted tokens; None for K = 0 or where it is not known.
     length_interval
         95 % interval of the mean acceptance length; None where no errors are known.
     over_off, over_recommended
         Its rate against that of K = 0 and of the recommended length, paired by cluster; from traces only.
+    over_best
+        Its rate against that of the best.
     """
 
     draft_length: int
@@ -101,6 +110,15 @@ class Candidate:
     length_interval: Interval | None = None
     over_off: Against | None = None
     over_recommended: Against | None = None
+    over_best: Against | None = None
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What intervals rest on: so many `rounds`, `requests` or `clusters`."""
+
+    count: float
+    unit: str
 
 
 @dataclass(frozen=True)
@@ -112,7 +130,8 @@ class Recommendation:
     candidates
         By rising draft length.
     recommended
-        The shortest of the best and what ties with it; None where no acceptance is known.
+        The shortest of the best and what ties with it; None where no acceptance is known. Provisional where any length
+        is `undecided`.
     break_evens
         Acceptance at which each length pays, where step times are known.
     noise
@@ -123,6 +142,8 @@ class Recommendation:
         How it came about.
     limits
         What such data cannot tell.
+    sample
+        What the intervals rest on; None where there are none.
     """
 
     candidates: tuple[Candidate, ...]
@@ -133,6 +154,7 @@ class Recommendation:
     setting: str | None
     notes: tuple[str, ...]
     limits: tuple[str, ...]
+    sample: Sample | None = None
 
     def of(self, k: int) -> Candidate:
         """The candidate with draft length k."""
@@ -145,5 +167,36 @@ class Recommendation:
 
     @property
     def tied(self) -> tuple[int, ...]:
-        """Draft lengths that cannot be told from the best."""
-        return tuple(c.draft_length for c in self.candidates if c.verdict in ("tie", "not significant"))
+        """Draft lengths within the noise of the best."""
+        return tuple(c.draft_length for c in self.candidates if c.verdict == "tie")
+
+    @property
+    def undecided(self) -> tuple[int, ...]:
+        """Draft lengths that the data cannot tell from the best, where that could change the answer."""
+        return tuple(c.draft_length for c in self.candidates if c.verdict == "not enough data")
+
+    @property
+    def times_as_much(self) -> float | None:
+        """How many times as much data would settle the answer; None if no length is undecided.
+
+        Errors shrink with the square root of what is measured; the differences are taken as they were found. A shorter
+        length than the recommended one is settled once its interval leaves out 0, a longer one once it leaves out more
+        than the noise.
+        """
+        factors = []
+        for c in self.candidates:
+            against = c.over_best
+            if c.draft_length in self.undecided and against is not None and against.interval is not None:
+                longer = c.draft_length > (self.recommended or 0)
+                margin = -against.share + (against.noise if longer else 0.0)
+                factors.append(((against.interval.high - against.share) / margin) ** 2)
+        return max(factors, default=None)
+
+    @property
+    def more_needed(self) -> int | None:
+        """How much more of `sample` that is, to two digits, upwards; None if none is undecided."""
+        if self.times_as_much is None or self.sample is None:
+            return None
+        more = max(1, math.ceil((self.times_as_much - 1) * self.sample.count))
+        digits: int = 10 ** max(0, len(str(more)) - 2)
+        return -(-more // digits) * digits

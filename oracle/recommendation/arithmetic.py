@@ -5,7 +5,7 @@ Ties go to the shorter draft: it wastes less, and what differs by less than the 
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from oracle.acceptance import Acceptance, Curve, StepTimes
 from oracle.errors import InputError
+from oracle.latency.remarks import FEW_CLUSTERS
 from oracle.recommendation import break_even
-from oracle.recommendation.answers import NOISE, Candidate, Recommendation, Verdict
+from oracle.recommendation.answers import NOISE, Against, Candidate, Recommendation, Sample, Verdict
 from oracle.recommendation.break_even import BreakEven
 from oracle.resampling import Interval
 
@@ -55,10 +56,14 @@ def recommend(acceptance: Acceptance | None, steps: StepTimes, *, noise: float =
         raise InputError("no draft length K ≥ 1 has both an acceptance and a step time; measure one at the same K")
     rates = {c.draft_length: c.tokens_per_second for c in candidates if c.tokens_per_second is not None}
 
-    def differ(best: int, k: int) -> bool:
-        return not steps.step_ms or rates[best] - rates[k] > _least_difference(best, k, curves, steps)
+    def over(best: int, k: int) -> Against:
+        share = rates[k] / rates[best] - 1
+        half = _half_width(best, k, curves, steps) if steps.step_ms else None
+        around = None if half is None else Interval(share - half / rates[best], share + half / rates[best])
+        return Against(share, around, noise)
 
-    found = judged(candidates, noise, differ)
+    found = judged(candidates, over)
+    notes += few_requests(curves)
     return Recommendation(
         candidates=found,
         recommended=shortest(found),
@@ -67,19 +72,32 @@ def recommend(acceptance: Acceptance | None, steps: StepTimes, *, noise: float =
         batch_size=steps.batch_size,
         setting=steps.setting,
         notes=tuple(notes),
-        limits=_limits(acceptance, found),
+        limits=_limits(acceptance, found, steps.excluded),
+        sample=_sample(found, curves),
     )
 
 
 def _check(acceptance: Acceptance | None, steps: StepTimes, noise: float) -> None:
+    check_noise(noise)
+    if acceptance is not None and len(acceptance.tenants) > 1:
+        raise InputError("the acceptance is of several tenants; mix them, or take one")
+    if set(steps.lengths) == {0}:
+        what = "throughput" if steps.tokens_per_second else "step time"
+        raise InputError(f"only K = 0 was measured; measure the {what} of at least one K ≥ 1")
+
+
+def check_noise(noise: float) -> None:
+    """Refuse a noise that is no share.
+
+    Raises
+    ------
+    InputError
+        Outside [0, 1).
+    """
     if not 0 <= noise < 1:
         raise InputError(
             f"the noise is {noise:g}; it is a share from 0 to below 1 (--noise takes percent, from 0 to 99)"
         )
-    if acceptance is not None and len(acceptance.tenants) > 1:
-        raise InputError("the acceptance is of several tenants; mix them, or take one")
-    if acceptance is None and steps.tokens_per_second and set(steps.lengths) == {0}:
-        raise InputError("only K = 0 was measured; measure the throughput of at least one K ≥ 1")
 
 
 def _candidate(k: int, curve: Curve | None, steps: StepTimes, noise: float, *, known: bool) -> Candidate:
@@ -115,33 +133,35 @@ def _candidate(k: int, curve: Curve | None, steps: StepTimes, noise: float, *, k
     )
 
 
-def judged(candidates: Sequence[Candidate], noise: float, differ: Callable[[int, int], bool]) -> tuple[Candidate, ...]:
-    """Say which is best and what cannot be told from it.
+def judged(candidates: Sequence[Candidate], over: Callable[[int, int], Against]) -> tuple[Candidate, ...]:
+    """Say which is best, what ties with it, and what the data cannot tell from it.
 
     Parameters
     ----------
-    differ
-        Whether the data tell the rates of two draft lengths, the best one first, from one another.
+    over
+        Takes two draft lengths, the best one first; gives the rate of the second over that of the first.
     """
     rates = {c.draft_length: c.tokens_per_second for c in candidates if c.tokens_per_second is not None}
     if not rates or set(rates) == {0}:
         return tuple(candidates)
     best = min(rates, key=lambda k: (-rates[k], k))
+    behind = {k: over(best, k) for k in rates if k != best}
+    chosen = min([best, *(k for k, against in behind.items() if against.tie)])
     found = []
     for c in candidates:
-        verdict: Verdict = ""
-        if c.draft_length == best:
-            verdict = "best"
-        elif c.tokens_per_second is not None:
-            if rates[best] - c.tokens_per_second <= noise * rates[best] * (1 + 1e-12):
-                verdict = "tie"
-            elif not differ(best, c.draft_length):
-                verdict = "not significant"
-        found.append(replace(c, verdict=verdict))
+        against = behind.get(c.draft_length)
+        verdict: Verdict = "best" if c.draft_length == best else ""
+        if against is not None and against.tie:
+            verdict = "tie"
+        elif against is not None and against.interval is not None and against.significant is False:
+            # were it as good as the best, a shorter one would be set; a longer one only if better than by the noise
+            matters = c.draft_length < chosen or against.interval.high > against.noise
+            verdict = "not enough data" if matters else "not significant"
+        found.append(replace(c, verdict=verdict, over_best=against))
     return tuple(found)
 
 
-def _least_difference(a: int, b: int, curves: dict[int, Curve], steps: StepTimes) -> float:
+def _half_width(a: int, b: int, curves: dict[int, Curve], steps: StepTimes) -> float | None:
     """Half-width of the 95 % interval of the difference of two rates; two lengths on one curve share its errors."""
 
     def slope(k: int, size: int) -> NDArray[np.float64]:
@@ -157,14 +177,42 @@ def _least_difference(a: int, b: int, curves: dict[int, Curve], steps: StepTimes
     else:
         parts = [(slope(k, len(curve.survival)), curve) for k, curve in used]
     if any(curve.covariance is None for _, curve in parts):
-        return 0.0
+        return None
     variance = sum(float(w @ curve.covariance @ w) for w, curve in parts if curve.covariance is not None)
     return max((curve.quantile for _, curve in parts), default=0.0) * math.sqrt(max(0.0, variance))
 
 
+def few_requests(curves: Mapping[int, Curve]) -> list[str]:
+    """Say where errors rest on so few requests that they cannot be trusted."""
+    by_curve: dict[int, list[int]] = {}
+    for k, curve in curves.items():
+        if curve.covariance is not None and curve.requests is not None and curve.requests < FEW_CLUSTERS:
+            by_curve.setdefault(id(curve), []).append(k)
+    notes = []
+    for lengths in by_curve.values():
+        requests = curves[lengths[0]].requests
+        why = (
+            "1 request only: its interval takes rounds as independent, and they are not"
+            if requests == 1
+            else f"{requests} requests only: intervals from so few are too narrow to be trusted"
+        )
+        notes.append(f"acceptance at K = {', '.join(map(str, lengths))}: {why}")
+    return notes
+
+
+def _sample(found: Sequence[Candidate], curves: Mapping[int, Curve]) -> Sample | None:
+    """Give what the intervals of the best and the undecided lengths rest on: the smallest of their samples."""
+    asked = [curves[c.draft_length] for c in found if c.verdict and c.draft_length in curves]
+    requests = [c.requests for c in asked if c.interval_from == "requests" and c.requests is not None]
+    rounds = [c.rounds for c in asked if c.interval_from == "rounds" and c.rounds is not None]
+    if requests:
+        return Sample(min(requests), "requests")
+    return Sample(min(rounds), "rounds") if rounds else None
+
+
 def shortest(found: Sequence[Candidate]) -> int | None:
     """Give the shortest of the best length and what ties with it: the one to set; None where no rate is known."""
-    return min((c.draft_length for c in found if c.verdict), default=None)
+    return min((c.draft_length for c in found if c.verdict in ("best", "tie")), default=None)
 
 
 def break_evens(found: Sequence[Candidate]) -> tuple[BreakEven, ...]:
@@ -173,8 +221,10 @@ def break_evens(found: Sequence[Candidate]) -> tuple[BreakEven, ...]:
     return tuple(break_even.break_evens(step_ms)) if len(step_ms) > 1 else ()
 
 
-def _limits(acceptance: Acceptance | None, judged: Sequence[Candidate]) -> tuple[str, ...]:
-    """Say what the data cannot tell."""
+def _limits(
+    acceptance: Acceptance | None, judged: Sequence[Candidate], excluded: Sequence[int] = ()
+) -> tuple[str, ...]:
+    """Say what the data cannot tell; lengths that were measured and are not asked for are no gap in them."""
     limits = []
     borrowed = sorted({c.draft_length for c in judged if c.measured_at not in (None, c.draft_length)})
     if borrowed:
@@ -185,9 +235,11 @@ def _limits(acceptance: Acceptance | None, judged: Sequence[Candidate]) -> tuple
             "K = 1, .757 at K = 8)"
         )
     if not any(c.draft_length == 0 for c in judged):
-        limits.append("K = 0 was not measured: whether off would be faster cannot be told")
-    longest = max((c.draft_length for c in judged), default=0)
-    missing = [k for k in range(longest) if k and not any(c.draft_length == k for c in judged)]
+        why = "left out by --k-min" if 0 in excluded else "not measured"
+        limits.append(f"K = 0 was {why}: whether off would be faster cannot be told")
+    measured = {*excluded, *(c.draft_length for c in judged)}
+    longest = max(measured, default=0)
+    missing = [k for k in range(1, longest) if k not in measured]
     beyond = f"K = {', '.join(map(str, missing))} and " if missing else ""
     limits.append(f"{beyond}K above {longest}: nothing is interpolated, since cost jumps between neighbours")
     if acceptance is None:

@@ -9,17 +9,16 @@ from numpy.typing import NDArray
 
 from oracle import scores
 from oracle.analysis import BatchResult, Plan, analyse
-from oracle.costs import choose_range, length_costs
-from oracle.errors import InputError, printable
+from oracle.errors import InputError
 from oracle.latency.model import LatencyModel
 from oracle.mismatch import FEW_CLUSTERS, notes_on
 from oracle.pipeline import in_order
-from oracle.recommendation.answers import NOISE, Against, Candidate, Recommendation
-from oracle.recommendation.arithmetic import break_evens, judged, shortest
-from oracle.recommendation.tenants import Tenants
+from oracle.recommendation.answers import NOISE, Against, Candidate, Recommendation, Sample
+from oracle.recommendation.arithmetic import break_evens, check_noise, judged, shortest
+from oracle.recommendation.tenants import Tenants, tenant_name
 from oracle.resampling import Interval, bootstrap, cluster_sums
 from oracle.scores import PolicyTotals
-from oracle.study import carried_length
+from oracle.study import priced
 from oracle.traces import TraceFiles, Traces
 
 _STATIC = "static:"
@@ -77,8 +76,7 @@ def walk_static(
         Faulty traces, or draft lengths that the model or the traces do not cover.
     """
     source = str(files.paths[0])
-    lengths = choose_range(model, carried_length(files), k_min=k_min, k_max=k_max, source=source)
-    costs = length_costs(model, lengths.k_min, lengths.k_max)
+    lengths, costs = priced(files, model, k_min, k_max)
     plan = Plan(costs, unique_experts=unique_experts, score=True)
     results: list[BatchResult] = []
     tenants: list[str | None] = []
@@ -92,9 +90,10 @@ def walk_static(
     clusters = len(set(totals.cluster))
     positions, generations = (sum(getattr(r, name) for r in results) for name in ("positions", "generations"))
     notes = (
-        f"{positions:,} positions of {generations:,} generations, {clusters:,} clusters",
+        f"{_count(positions, 'position')} of {_count(generations, 'generation')}, {_count(clusters, 'cluster')}",
         *lengths.notes,
         *notes_on(model, costs, results, experts_from=experts_from, clusters=clusters),
+        *([_few(clusters)] if clusters == 1 else []),
     )
     return Walked(totals, tuple(tenants), notes)
 
@@ -134,6 +133,7 @@ def recommend_from_totals(
     InputError
         No token, or no static length but K = 0.
     """
+    check_noise(noise)
     at = {int(name.removeprefix(_STATIC)): p for p, name in enumerate(totals.policies) if name.startswith(_STATIC)}
     if not at or totals.tokens.sum() == 0:
         raise InputError("the traces hold no positions, so there is nothing to recommend from")
@@ -144,7 +144,7 @@ def recommend_from_totals(
     candidates = [sampled.candidate(i, k, noise) for i, k in enumerate(lengths)]
     fastest = max(range(len(lengths)), key=sampled.rate)  # the first of equals: the shorter draft
     over_best = dict(zip(lengths, sampled.over(fastest, noise), strict=True))
-    found = judged(candidates, noise, lambda _, k: over_best[k].significant is not False)
+    found = judged(candidates, lambda _, k: over_best[k])
     recommended = shortest(found)
     assert recommended is not None
     chosen = lengths.index(recommended)
@@ -156,7 +156,8 @@ def recommend_from_totals(
         for c, off, own in zip(found, over_off, sampled.over(chosen, noise), strict=True)
     )
     said = [*notes, *_bound(totals, sampled.rate(chosen), recommended, scale)]
-    return Recommendation(found, recommended, break_evens(found), noise, batch_size, None, tuple(said), _LIMITS)
+    sample = Sample(sampled.clusters, "clusters") if sampled.clusters > 1 else None
+    return Recommendation(found, recommended, break_evens(found), noise, batch_size, None, tuple(said), _LIMITS, sample)
 
 
 class _Sampled:
@@ -177,6 +178,11 @@ class _Sampled:
 
         self._point = statistic(self._whole)[0]
         self._intervals = bootstrap(self._per_cluster, statistic)
+
+    @property
+    def clusters(self) -> int:
+        """How many clusters were resampled."""
+        return len(self._per_cluster)
 
     def rate(self, i: int) -> float:
         """Tokens per second of length number i."""
@@ -235,19 +241,23 @@ def by_tenant_of_traces(walked: Walked, *, noise: float = NOISE, batch_size: int
         rows = [g for g, t in enumerate(walked.tenant) if t == tenant]
         own = _rows(walked.totals, rows)
         if own.tokens.sum() == 0:
-            notes.append(f"{_name(tenant)}: no positions")
+            notes.append(f"{tenant_name(tenant)}: no positions")
             continue
         answers[tenant] = recommend_from_totals(own, noise=noise, batch_size=batch_size)
         clusters = len({own.cluster[g] for g in range(len(rows)) if own.tokens[g]})
         if clusters < FEW_CLUSTERS:
-            notes.append(
-                f"{_name(tenant)}: {clusters} clusters only; intervals from so few are too narrow to be trusted"
-            )
+            notes.append(f"{tenant_name(tenant)}: {_few(clusters)}")
     return Tenants(answers, tuple(notes)) if len(answers) > 1 else None
 
 
-def _name(tenant: str | None) -> str:
-    return "(none named)" if tenant is None else printable(tenant)
+def _few(clusters: int) -> str:
+    if clusters == 1:
+        return "1 cluster only, so there are no intervals"
+    return f"{clusters} clusters only; intervals from so few are too narrow to be trusted"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def _rows(totals: PolicyTotals, rows: Sequence[int]) -> PolicyTotals:

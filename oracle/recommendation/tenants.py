@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from oracle.acceptance import Acceptance, Curve, StepTimes, mixed
 from oracle.errors import InputError, printable
 from oracle.recommendation.answers import NOISE, Against, Recommendation
-from oracle.recommendation.arithmetic import recommend
+from oracle.recommendation.arithmetic import few_requests, recommend
 from oracle.resampling import Interval
 
 
@@ -54,6 +54,11 @@ class Mixing:
     change: Against
 
 
+def tenant_name(tenant: str | None) -> str:
+    """Write whose requests are meant."""
+    return "(none named)" if tenant is None else printable(tenant)
+
+
 def by_tenant(
     acceptance: Acceptance, mixed_answer: Recommendation, *, noise: float = NOISE, measured_mix: bool = False
 ) -> Tenants:
@@ -70,17 +75,21 @@ def by_tenant(
     """
     ms = {c.draft_length: c.step_ms for c in mixed_answer.candidates if c.step_ms is not None}
     answers: dict[str | None, Recommendation] = {}
+    few = []
     for tenant in acceptance.tenants:
         own = acceptance.of(tenant)
         reached = {k: step for k, step in ms.items() if k == 0 or own.at(k) is not None}
         steps = StepTimes(reached, {}, mixed_answer.batch_size, mixed_answer.setting)
         if any(reached):
             answers[tenant] = recommend(own, steps, noise=noise)
+            curves = {k: curve for k in reached if k and (curve := own.at(k)) is not None}
+            few += [f"{tenant_name(tenant)}: {note}" for note in few_requests(curves)]
     notes = (
         "the mix is the one measured while tenants shared batches, the tenants are those measured alone"
         if measured_mix
         else "the mix weighs tenants by their share of the requests in flight: each does one round a step",
         "step times are one table: a mixed batch touches more experts than one tenant's, so time a mixed one",
+        *few,
     )
     return Tenants(answers, notes)
 
@@ -139,7 +148,7 @@ def _check_tenants(apart: Acceptance, together: Acceptance) -> bool:
     """Refuse acceptance of other tenants; say whether what was measured together tells them apart."""
     named = set(together.tenants) != {None}
     if named and set(together.tenants) != set(apart.tenants):
-        here, there = (", ".join(sorted(printable(str(t)) for t in each.tenants)) for each in (together, apart))
+        here, there = (", ".join(sorted(map(tenant_name, each.tenants))) for each in (together, apart))
         raise InputError(
             f"--acceptance-mixed is of the tenants {here}, --acceptance of {there}; name the same ones, or none in "
             "--acceptance-mixed"

@@ -1,21 +1,33 @@
 """What is shown of a recommendation: one page with the table, the setting, and what would change the answer."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from oracle.recommendation.answers import Candidate, Recommendation
 from oracle.recommendation.break_even import BreakEven
 from oracle.recommendation.tenants import Mixing, Tenants
-from oracle.summaries.static_lengths import above, compared, lengths_table, rate, where
+from oracle.summaries.static_lengths import (
+    above,
+    compared,
+    label,
+    lengths_table,
+    rate,
+    said_once,
+    setting_cells,
+    setting_columns,
+    where,
+)
 from oracle.summaries.tenants import mixing_table, tenants_table
 from oracle.tables import Column, Row, Table, number, show, words
+
+_LONG = 600  # characters of a sentence in a table
 
 
 def recommendation_tables(
     answers: Sequence[Recommendation], tenants: Sequence[Tenants] = (), mixings: Sequence[Mixing] = ()
 ) -> list[Table]:
-    """Tables of the answers, one set for each setting.
+    """Tables of the answers: for one setting a page about it, for several one row each first, and then all lengths.
 
     Parameters
     ----------
@@ -26,14 +38,11 @@ def recommendation_tables(
     mixings
         Acceptance without and with other tenants in the batch; empty where it was not measured.
     """
-    tables = []
-    for i, answer in enumerate(answers):
-        name = "" if len(answers) == 1 else f"_{i + 1}"
-        tables += [_setting(answer, name), lengths_table(answer, name)]
-        if answer.break_evens:
-            tables.append(_changes(answer, name))
-        if tenants:
-            tables.append(tenants_table(answer, tenants[i], name))
+    tables = [_setting(answers[0]) if len(answers) == 1 else _settings(answers), lengths_table(answers)]
+    if any(answer.break_evens for answer in answers):
+        tables.append(_changes(answers))
+    if tenants:
+        tables.append(tenants_table(answers, tenants))
     if mixings:
         tables.append(mixing_table(mixings))
     return tables
@@ -45,9 +54,11 @@ def verdict(answer: Recommendation) -> str:
     if best is None or k is None:
         return _pays_from(answer)
     chosen = answer.of(k)
+    unsure = "not enough data; provisionally " if answer.undecided else ""
     if k == 0:
-        return f"off (K = 0){': off wins' if best.draft_length == 0 else ''}, {rate(chosen)}"
-    text = f"K = {k}: {rate(chosen)}"
+        wins = ": off wins" if best.draft_length == 0 and not unsure else ""
+        return f"{unsure}off (K = 0){wins}, {rate(chosen)}"
+    text = f"{unsure}K = {k}: {rate(chosen)}"
     off = next((c for c in answer.candidates if c.draft_length == 0), None)
     if off is not None:
         text += f", {above(chosen, off)} above off"
@@ -68,25 +79,60 @@ def _reason(answer: Recommendation) -> str:
     best, k = answer.best, answer.recommended
     if best is None or k is None:
         return "–"
-    names = {c: "off" if c == 0 else f"K = {c}" for c in (*answer.tied, best.draft_length)}
+    if answer.undecided:
+        return _undecided(answer, best)
     if answer.tied:
-        kinds = {c.verdict for c in answer.candidates if c.draft_length in answer.tied}
-        why = {
-            frozenset({"tie"}): f"a tie within the noise of {100 * answer.noise:g} %",
-            frozenset({"not significant"}): "not significantly different (95 %)",
-        }.get(frozenset(kinds), f"a tie within the noise of {100 * answer.noise:g} %, or not significantly different")
-        listed = ", ".join(names[c] for c in sorted(names))
-        until = " until more is measured" if "not significant" in kinds else ""
-        return f"{listed}: {why}; the shorter draft is taken{until}{_paired(best, names[k])}"
+        listed = ", ".join(_length(c) for c in sorted((*answer.tied, best.draft_length)))
+        return (
+            f"{listed}: a tie within the noise of {100 * answer.noise:g} %{_reach(answer)}; the shorter draft is taken"
+            f"{_paired(best, _length(k))}"
+        )
     others = [c for c in answer.candidates if c is not best and c.tokens_per_second is not None]
     if not others:
         return "nothing else was measured to compare it with"
     second = max(others, key=lambda c: c.tokens_per_second or 0.0)
-    named = "off" if second.draft_length == 0 else f"K = {second.draft_length}"
-    chosen = "off" if k == 0 else f"K = {k}"
     return (
-        f"{above(best, second)} above the next best, {named} (noise: {100 * answer.noise:g} %){_paired(second, chosen)}"
+        f"{above(best, second)} above the next best, {_length(second.draft_length)} (noise: {100 * answer.noise:g} %)"
+        f"{_paired(second, _length(k))}"
     )
+
+
+def _length(k: int) -> str:
+    return "off" if k == 0 else f"K = {k}"
+
+
+def _undecided(answer: Recommendation, best: Candidate) -> str:
+    """Say what cannot be told from the best, and how much more would have to be measured."""
+    chosen = answer.recommended or 0
+    behind = [
+        f"{_length(k)} ({compared(against, paired=False)})"
+        for k in answer.undecided
+        if (against := answer.of(k).over_best) is not None
+    ]
+    named = _length(best.draft_length)
+    taken = "" if chosen == best.draft_length else f", {_length(chosen)} ties with it and is shorter"
+    said = f"{named} came out best{taken}; not to be told from {named}: {', '.join(behind)}"
+    times, more = answer.times_as_much, answer.more_needed
+    if times is None or more is None or answer.sample is None:
+        return said
+    factor = show(times, ".1f" if times < 10 else ",.0f")
+    return (
+        f"{said}; measure about {more:,} more {answer.sample.unit} ({factor} times as much in all; an estimate, which "
+        "takes the differences as they were found)"
+    )
+
+
+def _reach(answer: Recommendation) -> str:
+    """Say how much faster a length that ties may yet be than the one that is taken, where that is beyond the noise."""
+    chosen = answer.of(answer.recommended or 0)
+    if chosen.over_best is not None:
+        most = -chosen.over_best.interval.low if chosen.over_best.interval else 0.0
+    else:
+        ties = [answer.of(k).over_best for k in answer.tied]
+        most = max((x.interval.high for x in ties if x is not None and x.interval is not None), default=0.0)
+    if most <= answer.noise:
+        return ""
+    return f" (the data leave room for {100 * most:.1f} %)"
 
 
 def _paired(candidate: Candidate, recommended: str) -> str:
@@ -94,11 +140,10 @@ def _paired(candidate: Candidate, recommended: str) -> str:
     against = candidate.over_recommended
     if against is None:
         return ""
-    named = "off" if candidate.draft_length == 0 else f"K = {candidate.draft_length}"
-    return f"; {named} over {recommended}: {compared(against)}"
+    return f"; {_length(candidate.draft_length)} over {recommended}: {compared(against)}"
 
 
-def _setting(answer: Recommendation, name: str) -> Table:
+def _setting(answer: Recommendation) -> Table:
     rows = [
         {"fact": "setting", "value": verdict(answer)},
         {"fact": "why", "value": _reason(answer)},
@@ -106,44 +151,67 @@ def _setting(answer: Recommendation, name: str) -> Table:
         *({"fact": "cannot tell", "value": limit} for limit in answer.limits),
     ]
     return Table(
-        f"recommendation{name}",
-        f"Recommended draft length{where(answer)}",
-        (words("", "fact"), words("", "value", most=400)),
+        "recommendation",
+        f"Recommended draft length{where([answer])}",
+        (words("", "fact"), words("", "value", most=_LONG)),
         rows,
     )
 
 
-def _changes(answer: Recommendation, name: str) -> Table:
+def _settings(answers: Sequence[Recommendation]) -> Table:
+    """Show the recommended length of each setting in one row; what holds for all is said once."""
+    rows = [
+        {
+            **setting_cells(answer),
+            "draft_length": answer.recommended,
+            "provisional": bool(answer.undecided),
+            "value": verdict(answer),
+            "why": _reason(answer),
+        }
+        for answer in answers
+    ]
+    columns = (*setting_columns(answers), words("set", "value", most=_LONG), words("why", "why", most=_LONG))
+    notes = [
+        *said_once(((label(answer), note) for answer in answers for note in answer.notes), len(answers)),
+        *(
+            f"cannot tell {limit}"
+            for limit in said_once(((label(a), limit) for a in answers for limit in a.limits), len(answers))
+        ),
+    ]
+    return Table("recommendation", f"Recommended draft length{where(answers)}", columns, rows, notes)
+
+
+def _changes(answers: Sequence[Recommendation]) -> Table:
     """Show the acceptance at which each length pays; `needed` compares with the recommended length."""
-    k = answer.recommended
-    rows = [_change(answer, each, None if k is None else answer.of(k)) for each in answer.break_evens]
+    rows = [{**setting_cells(answer), **_change(answer, each)} for answer in answers for each in answer.break_evens]
 
     def best_between(row: Row) -> str:
         if row["best_from"] is None:
             return "never"
         return f"{row['best_from']:.3f} – {row['best_to']:.3f}"
 
-    def over_off(row: Row) -> str:
-        value = row["match_over_off"]
-        return "never" if row["never_over_off"] else show(value, ".3f")
+    def needed(key: str, never: str) -> Callable[[Row], str]:
+        return lambda row: "never" if row[never] else show(row[key], ".3f")
 
     columns = (
+        *setting_columns(answers),
         number("K", "draft_length"),
         number("mean acceptance\nlength now", "length_now", ".3f"),
-        number("needed\nover off", "length_over_off", ".3f"),
-        number("needed over\nthe recommended", "length_over_recommended", ".3f"),
-        Column("p over\noff", over_off),
+        Column("needed\nover off", needed("length_over_off", "never_over_off")),
+        Column("needed over\nthe recommended", needed("length_over_recommended", "never_over_recommended")),
+        Column("p over\noff", needed("match_over_off", "never_over_off")),
         Column("best if p is", best_between, text=True),
     )
     notes = [
         "needed: mean acceptance length (bonus included) at which K starts to pay; p: one match probability at every "
-        "position that gives it",
+        "position that gives it; never: K + 1 tokens a round, the most there are, would not be enough",
     ]
-    return Table(f"break_even{name}", f"What would change the answer{where(answer)}", columns, rows, notes)
+    return Table("break_even", f"What would change the answer{where(answers)}", columns, rows, notes)
 
 
-def _change(answer: Recommendation, each: BreakEven, chosen: Candidate | None) -> dict[str, Any]:
+def _change(answer: Recommendation, each: BreakEven) -> dict[str, Any]:
     candidate = answer.of(each.draft_length)
+    chosen = None if answer.recommended is None else answer.of(answer.recommended)
     needed = None
     if chosen is not None and candidate is not chosen and candidate.draft_length:
         ms, length = chosen.step_ms, chosen.mean_acceptance_length
@@ -154,6 +222,7 @@ def _change(answer: Recommendation, each: BreakEven, chosen: Candidate | None) -
         "length_over_off": each.length_over_off,
         "length_over_recommended": needed,
         "match_over_off": each.match_over_off,
+        "never_over_recommended": needed is not None and needed >= each.draft_length + 1,
         "never_over_off": each.match_over_off is not None and math.isinf(each.match_over_off),
         "best_from": each.best_from,
         "best_to": each.best_to,
