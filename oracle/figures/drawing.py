@@ -19,6 +19,7 @@ BLUE, ORANGE, GREEN, RED, PURPLE, GREY = "#0072B2", "#E69F00", "#009E73", "#D55E
 MARKS = ("o", "s", "^", "D", "v", "P")
 
 LONGEST = 28  # characters of a name from a file
+_PNG_DPI = 200
 
 _STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",  # text stays text: searchable, and in the reader's own font
@@ -60,11 +61,14 @@ def panels(
 
 
 def save(figure: "Figure", path: Path) -> Path:
-    """Write a figure as SVG, without a date, so that the same data give the same file."""
+    """Write a figure as SVG, or as PNG where the name ends so; without a date: the same data give the same file."""
     import matplotlib as mpl  # noqa: PLC0415
 
     with mpl.rc_context(_STYLE):
-        figure.savefig(path, format="svg", metadata={"Date": None, "Creator": "draft-oracle"})
+        if path.suffix == ".png":
+            figure.savefig(path, format="png", dpi=_PNG_DPI, metadata={"Software": "draft-oracle"})
+        else:
+            figure.savefig(path, format="svg", metadata={"Date": None, "Creator": "draft-oracle"})
     return path
 
 

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from oracle.figures.drawing import BLUE, GREY, ORANGE, panels, save, with_bars
 from oracle.latency.evidence import Evidence
@@ -11,15 +12,22 @@ from oracle.latency.tables import CoefficientTable, FitResult
 MOST_POINTS = 150  # a panel; more would only blacken it
 
 
+def sampled_rounds(evidence: Evidence, table: CoefficientTable) -> list[NDArray[np.int64]]:
+    """The rounds drawn at each m of a table: a random sample, the same each time."""
+    rng = np.random.default_rng(0)
+    return [
+        rng.choice(here, size=min(MOST_POINTS, len(here)), replace=False)
+        for here in (np.flatnonzero(evidence.m == row.m) for row in table.rows)
+    ]
+
+
 def time_by_experts(evidence: Evidence, table: CoefficientTable, path: Path) -> Path:
     """Verification time against unique experts, one panel an m, with the fitted line at the mean context."""
     rows = table.rows
     columns = min(4, len(rows))
-    rng = np.random.default_rng(0)
     with panels(columns, -(-len(rows) // columns), width=2.4, height=2.0) as (figure, axes):
-        for ax, row in zip(axes, rows, strict=False):
+        for ax, row, shown in zip(axes, rows, sampled_rounds(evidence, table), strict=False):
             here = np.flatnonzero(evidence.m == row.m)
-            shown = rng.choice(here, size=min(MOST_POINTS, len(here)), replace=False)
             U, T = evidence.columns["unique_experts"], evidence.columns["target_ms"]
             ax.plot(U[shown], T[shown], ".", color=BLUE, alpha=0.35, markersize=3)
             ends = np.array([U[here].min(), U[here].max()])

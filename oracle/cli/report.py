@@ -1,0 +1,105 @@
+"""``draft-oracle report``."""
+
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from oracle.cli.options import MODEL, READING, THREADS, TRACES, output_file
+from oracle.cli.output import read_model, steps
+from oracle.cli.report_material import gather
+from oracle.cli.traces import model_inputs, trace_files
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from oracle.pages import Page
+
+_MARKER = "figures.txt"
+_FORMS = {".html": "html", ".htm": "html", ".md": "md", ".json": "json"}
+
+
+@click.command()
+@TRACES
+@MODEL
+@output_file("The report: one file that needs nothing else.")
+@click.option("--format", "form", type=click.Choice(["html", "md", "json"]), help="[by the file's ending, else html]")
+@click.option("--rounds", metavar="FILE", help="The rounds that the model was fitted to: shows the points of the fit.")
+@click.option(
+    "--figures",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Write every figure as SVG and PNG here too: a folder.",
+)
+@click.option("--overwrite", is_flag=True, help="Replace an earlier folder of figures.")
+@click.option("--title", default="Draft lengths: what these traces say", show_default=True, help="Heading of the page.")
+@READING
+@THREADS
+def report(
+    traces: tuple[str, ...],
+    model: str,
+    output: Path | None,
+    form: str | None,
+    rounds: str | None,
+    figures: Path | None,
+    overwrite: bool,
+    title: str,
+    batch_size: int | None,
+    match_is: str | None,
+    **reading: Any,
+) -> None:
+    """Write one page about traces and a latency model: what to set, how far from the bound, and why.
+
+    TRACES are Parquet files, folders or globs; all are held in memory. The page is a single file without scripts that
+    opens from disk; figures carry their data.
+    """
+    from oracle.errors import printable  # noqa: PLC0415
+    from oracle.outputs import atomic_folder, atomic_output, refuse_output_over_input  # noqa: PLC0415
+    from oracle.pages import compose  # noqa: PLC0415
+
+    if output is None:
+        raise click.UsageError("the report is a file; give --output FILE, such as report.html")
+    latency = read_model(model, batch_size)
+    files = trace_files(traces, match_is)
+    inputs = [*model_inputs(model), *([Path(rounds)] if rounds else [])]
+    for path in (output, figures):
+        refuse_output_over_input(path, [*traces, *files.paths, *inputs])
+    with ExitStack() as stack, steps("report") as step:
+        partial = stack.enter_context(atomic_output(output))
+        folder = None
+        if figures is not None:
+            folder = stack.enter_context(atomic_folder(figures, overwrite, ours=_is_figure, marker=_MARKER))
+        page = compose(gather(files, latency, rounds, inputs, reading, step), printable(title, 200))
+        step("writing")
+        partial.write_text(_written(page, form or _FORMS.get(output.suffix.lower(), "html"), output, figures), "utf-8")
+        if folder is not None:
+            _draw(page, folder, step)
+
+
+def _written(page: "Page", form: str, output: Path, figures: Path | None) -> str:
+    import os  # noqa: PLC0415
+
+    from oracle.pages.html import html_text  # noqa: PLC0415
+    from oracle.pages.text import json_report, markdown_text  # noqa: PLC0415
+
+    if form == "html":
+        return html_text(page)
+    if form == "json":
+        return json_report(page)
+    return markdown_text(page, None if figures is None else os.path.relpath(figures, output.parent))
+
+
+def _draw(page: "Page", folder: Path, step: "Callable[[str], None]") -> None:
+    """Write every figure as SVG and PNG, and a list of them with their captions."""
+    for figure in page.figures:
+        step(figure.name)
+        for ending in ("svg", "png"):
+            figure.draw(folder / f"{figure.name}.{ending}")
+    lines = [f"{figure.name}: {figure.caption}" for figure in page.figures]
+    said = f"{page.provenance['program']}\n\n" + "\n\n".join(lines) + "\n"
+    (folder / _MARKER).write_text(said, "utf-8")
+
+
+def _is_figure(name: str) -> bool:
+    """Whether a folder of figures may hold a file of that name."""
+    return name == _MARKER or name.endswith((".svg", ".png"))
