@@ -147,13 +147,23 @@ def join(parts: Sequence[ScaleTally]) -> ScaleTally:
     by_breakpoints = np.zeros(max(len(part.by_breakpoints) for part in parts))
     for part in parts:
         by_breakpoints[: len(part.by_breakpoints)] += part.by_breakpoints
-    stacked = ("weights", "moving", "returning", "changed", "within", "kept_ms", "oracle_ms", "static_ms")
+
+    def stacked(name: str) -> NDArray[np.float64]:
+        return np.concatenate([getattr(part, name) for part in parts])
+
     return replace(
         first,
         cluster=tuple(name for part in parts for name in part.cluster),
+        weights=stacked("weights"),
+        moving=stacked("moving"),
+        returning=stacked("returning"),
+        changed=stacked("changed"),
+        within=stacked("within"),
+        kept_ms=stacked("kept_ms"),
+        oracle_ms=stacked("oracle_ms"),
+        static_ms=stacked("static_ms"),
         by_breakpoints=by_breakpoints,
         by_length=np.stack([part.by_length for part in parts]).sum(axis=0),
-        **{name: np.concatenate([getattr(part, name) for part in parts]) for name in stacked},
     )
 
 
