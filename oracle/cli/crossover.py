@@ -1,6 +1,5 @@
 """``draft-oracle crossover``: at which batch sizes speculation pays, how long a draft there, and when no longer."""
 
-import sys
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -10,7 +9,7 @@ import click
 
 from oracle.cli.crossover_inputs import assumptions, check, formula_traffic, mean_lengths, question_of, scaling_of
 from oracle.cli.options import SHOWING, THREADS, Finite
-from oracle.cli.output import emit, progress
+from oracle.cli.output import emit, progress, stdin_text
 from oracle.cli.traces import model_inputs
 
 if TYPE_CHECKING:
@@ -143,7 +142,7 @@ def _model(path: str) -> "LatencyModel":
     from oracle.latency.model import LatencyModel  # noqa: PLC0415
 
     if path == "-":
-        return LatencyModel.from_json(sys.stdin.read(), source="standard input")
+        return LatencyModel.from_json(stdin_text(), source="standard input")
     return LatencyModel.load(path)
 
 

@@ -20,10 +20,14 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 from oracle.cli.ablate import ablate
 from oracle.cli.bench import bench
 from oracle.cli.convert import convert
+from oracle.cli.crossover import crossover
 from oracle.cli.explain import explain
 from oracle.cli.fit import fit
+from oracle.cli.levers import levers
+from oracle.cli.observe import observe
 from oracle.cli.plan_sweep import plan_sweep
 from oracle.cli.policies import policies
+from oracle.cli.pool import pool
 from oracle.cli.recommend import recommend
 from oracle.cli.record import record
 from oracle.cli.report import report
@@ -75,7 +79,26 @@ def group() -> None:
     """
 
 
-for _command in (convert, record, validate, plan_sweep, fit, solve, score, ablate, explain, policies, recommend, report, run, bench):
+for _command in (
+    convert,
+    record,
+    validate,
+    plan_sweep,
+    fit,
+    solve,
+    score,
+    ablate,
+    explain,
+    policies,
+    recommend,
+    crossover,
+    observe,
+    levers,
+    pool,
+    report,
+    run,
+    bench,
+):
     group.add_command(_command)
 
 
