@@ -57,26 +57,32 @@ def report(
     from oracle.outputs import atomic_folder, atomic_output, refuse_output_over_input  # noqa: PLC0415
     from oracle.pages import compose  # noqa: PLC0415
 
-    if output is None:
-        raise click.UsageError("the report is a file; give --output FILE, such as report.html")
+    to_stdout = output is None or str(output) == "-"
+    if to_stdout and (form is None or form == "html"):
+        raise click.UsageError("the page is a file; give --output FILE, such as report.html, or --format md or json")
     latency = read_model(model, batch_size)
     files = trace_files(traces, match_is)
     inputs = [*model_inputs(model), *([Path(rounds)] if rounds else [])]
-    for path in (output, figures):
+    for path in (None if to_stdout else output, figures):
         refuse_output_over_input(path, [*traces, *files.paths, *inputs])
     with ExitStack() as stack, steps("report") as step:
-        partial = stack.enter_context(atomic_output(output))
+        partial = None if to_stdout or output is None else stack.enter_context(atomic_output(output))
         folder = None
         if figures is not None:
             folder = stack.enter_context(atomic_folder(figures, overwrite, ours=_is_figure, marker=_MARKER))
         page = compose(gather(files, latency, rounds, inputs, reading, step), printable(title, 200))
         step("writing")
-        partial.write_text(_written(page, form or _FORMS.get(output.suffix.lower(), "html"), output, figures), "utf-8")
+        beside = Path() if output is None else output.parent
+        text = _written(page, form or _FORMS.get(Path(output or "").suffix.lower(), "html"), beside, figures)
+        if partial is None:
+            click.echo(text, nl=False)
+        else:
+            partial.write_text(text, "utf-8")
         if folder is not None:
             _draw(page, folder, step)
 
 
-def _written(page: "Page", form: str, output: Path, figures: Path | None) -> str:
+def _written(page: "Page", form: str, beside: Path, figures: Path | None) -> str:
     import os  # noqa: PLC0415
 
     from oracle.pages.html import html_text  # noqa: PLC0415
@@ -86,7 +92,7 @@ def _written(page: "Page", form: str, output: Path, figures: Path | None) -> str
         return html_text(page)
     if form == "json":
         return json_report(page)
-    return markdown_text(page, None if figures is None else os.path.relpath(figures, output.parent))
+    return markdown_text(page, None if figures is None else os.path.relpath(figures, beside))
 
 
 def _draw(page: "Page", folder: Path, step: "Callable[[str], None]") -> None:
