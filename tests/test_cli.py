@@ -353,6 +353,8 @@ def test_help_lists_commands_in_the_order_of_the_work() -> None:
     page = succeeded("--help")
     commands = [line.split()[0] for line in page.split("Commands:\n")[1].splitlines()]
     assert commands == [
+        "convert",
+        "record",
         "validate",
         "plan-sweep",
         "fit",
@@ -362,6 +364,11 @@ def test_help_lists_commands_in_the_order_of_the_work() -> None:
         "explain",
         "policies",
         "recommend",
+        "crossover",
+        "observe",
+        "levers",
+        "pool",
+        "report",
         "run",
         "bench",
     ]

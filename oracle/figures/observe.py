@@ -24,11 +24,18 @@ def concurrency_over_time(found: Observed, path: Path) -> Path:
         ax.stairs(parts.peak, hours, color=GREY, linewidth=0.7, label="peak")
         ax.stairs(parts.mean, hours, color=BLUE, label="mean", fill=True, alpha=0.35)
         shown = np.clip((slots.edges - slots.edges[0]) / 3600, hours[0], hours[-1])
-        ax.stairs(flight.within(slots.edges).busy_mean, shown, color=ORANGE, linewidth=1.6, label="slot, while any")
+        ax.stairs(
+            flight.within(slots.edges).busy_mean,
+            shown,
+            color=ORANGE,
+            linewidth=1.6,
+            baseline=None,
+            label="slot, while any",
+        )
         step = max(1, -(-len(slots.names) // _MOST_LABELS))
         at = (slots.edges[:-1:step] - slots.edges[0]) / 3600
         ax.set_xticks(at, [_short(name) for name in slots.names[::step]])
-        ax.set_xlim(hours[0], hours[-1])
+        ax.set_xlim(0.0, hours[-1])
         ax.set_ylim(bottom=0)
         ax.set_ylabel("requests in flight")
         ax.set_xlabel("time (marks where slots begin)")
@@ -70,9 +77,7 @@ def sharing_by_capacity(rows: Sequence[Mapping[str, Any]], path: Path) -> Path:
 
 
 def _percent(row: Mapping[str, Any], name: str) -> tuple[float | None, float | None, float | None]:
-    value, low, high = (
-        None if row[key] is None else 100 * row[key] for key in (name, f"{name}_low", f"{name}_high")
-    )
+    value, low, high = (None if row[key] is None else 100 * row[key] for key in (name, f"{name}_low", f"{name}_high"))
     return value, low, high
 
 
@@ -89,14 +94,18 @@ def acceptance_by_depth(rows: Sequence[Mapping[str, Any]], path: Path) -> Path:
     depth = np.array([row["depth"] for row in rows], dtype=np.float64)
     with panels(2, width=3.4, height=2.9) as (figure, axes):
         for ax, name, said in zip(
-            axes, ("conditional", "survival"), ("accepted of proposed at that depth", "survival, of all rounds"), strict=True
+            axes,
+            ("conditional", "survival"),
+            ("accepted of proposed at that depth", "survival, of all rounds"),
+            strict=True,
         ):
             cells = [(row[name], row[f"{name}_low"], row[f"{name}_high"]) for row in rows]
             with_bars(ax, depth, cells, color=BLUE, line=True, label="as played")
             ax.set_title(said)
             ax.set_xlabel("depth in the draft")
             ax.set_xticks(depth[:: max(1, -(-len(depth) // 10))])
-            ax.set_ylim(0, 1.02)
+            ends = [end for cell in cells for end in cell if end is not None]
+            ax.set_ylim(0, 1.02 if name == "conditional" else min(1.02, 1.1 * max(ends, default=1.0) + 0.01))
         first = rows[0]["survival"]
         if first is not None:
             axes[1].plot(depth, first**depth, color=GREY, linestyle="--", marker=MARKS[1], label="if independent")

@@ -25,32 +25,34 @@ _PARTS = (
     ("used_weights_bytes", "weights a token uses", BLUE, ""),
     ("idle_weights_bytes", "weights it does not use", "#8FC4E8", "//"),
     ("reserve_bytes", "reserve", GREY, ""),
+    ("draft_bytes", "speed-up", ORANGE, ""),
     ("kv_bytes", "KV of tenants", GREEN, ""),
     ("unused_bytes", "free", "#EEEEEE", ""),
 )
 
 
 def memory_bars(found: PoolAnswer, path: Path) -> Path:
-    """Draw a bar for every precision; what lies beyond the usable memory does not fit."""
+    """Draw a bar for every precision, and for every speed-up where one fits; beyond the usable memory nothing does."""
     usable = found.plan.memory.usable_bytes / GIB
-    rows = len(found.choices)
-    with panels(1, width=6.4, height=1.3 + 0.34 * rows) as (figure, (ax,)):
+    bars = [(label(name_of(found.plan, choice.served)), choice.budget) for choice in found.choices]
+    bars += [(f"with {label(each.speedup.name)}", each.having) for i, each in found.worths if i == found.chosen]
+    with panels(1, width=6.4, height=1.3 + 0.34 * len(bars)) as (figure, (ax,)):
+        before = np.zeros(len(bars))
         for name, what, color, hatch in _PARTS:
-            sizes = np.array([max(0, getattr(c.budget, name)) / GIB for c in found.choices])
-            before = np.array([_before(found, i, name) for i in range(rows)])
+            sizes = np.array([max(0, getattr(laid, name)) / GIB for _, laid in bars])
             if sizes.any():
-                ax.barh(
-                    range(rows), sizes, left=before, color=color, hatch=hatch, edgecolor="white", height=0.7, label=what
-                )
-        for i, choice in enumerate(found.choices):
-            laid = choice.budget
+                ax.barh(range(len(bars)), sizes, 0.7, before, color=color, hatch=hatch, edgecolor="white", label=what)
+            before += sizes
+        for i, (_, laid) in enumerate(bars):
             end = max(usable, (laid.usable_bytes - laid.pool_bytes) / GIB)
             ax.annotate(_said(laid), (end, i), (4, 0), textcoords="offset points", va="center", fontsize=8)
+        if len(bars) > len(found.choices):
+            ax.axhline(len(found.choices) - 0.5, color=GREY, linewidth=0.7, linestyle=":")
         ax.axvline(usable, color="black", linewidth=1.0)
-        ax.set_yticks(range(rows), [label(name_of(found.plan, c.served)) for c in found.choices])
+        ax.set_yticks(range(len(bars)), [name for name, _ in bars])
         ax.invert_yaxis()
         ax.grid(visible=False, axis="y")
-        ax.set_xlim(right=1.25 * max(ax.get_xlim()[1] / 1.05, usable))
+        ax.set_xlim(right=1.25 * max(float(before.max()), usable))
         ax.set_xlabel(
             f"GiB (2^30 bytes); line: {usable:.2f} GiB {'of pool' if found.plan.memory.is_pool else 'usable'}"
         )
@@ -62,15 +64,6 @@ def _said(laid: Budget) -> str:
     if not laid.fits:
         return f"{-laid.pool_bytes / GIB:.1f} GiB too many"
     return f"{laid.pool_bytes / GIB:.1f} GiB for KV" if laid.tenants is None else f"{laid.tenants:,} tenants"
-
-
-def _before(found: PoolAnswer, row: int, name: str) -> float:
-    laid, total = found.choices[row].budget, 0
-    for part, *_ in _PARTS:
-        if part == name:
-            break
-        total += max(0, getattr(laid, part))
-    return total / GIB
 
 
 def has_tenants(found: PoolAnswer) -> bool:

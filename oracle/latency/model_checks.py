@@ -1,6 +1,7 @@
 """The rules of a latency model's values, for files and for models made in Python, each fault in words."""
 
 import math
+import sys
 from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any
@@ -51,8 +52,8 @@ def check_number(value: Any, place: str, faults: Faults, *, whole: bool = False,
         number = isinstance(value, Real) and not isinstance(value, bool)
         shown = printable(repr(value), 40) if number else kind_of(value)
         faults.add(f"{place} is {shown}; it is a {'whole ' if whole else ''}number")
-    elif not math.isfinite(float(value)):
-        faults.add(f"{place} is {value}; it is a finite number")
+    elif not abs(value) <= sys.float_info.max:  # a whole number may be larger than any float64
+        faults.add(f"{place} is {printable(str(value), 40)}; it is a finite number")
     elif value < least:
         faults.add(f"{place} is {value}; it is at least {least:g}")
     else:

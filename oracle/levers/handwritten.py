@@ -20,5 +20,5 @@ def tree_from_text(text: str, source: str) -> dict[str, Any]:
         return tree
     try:
         return tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # ValueError: a number of thousands of digits, too
         raise InputError(f"{source}: not TOML ({error}); mend it there, or give JSON") from error
