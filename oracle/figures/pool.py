@@ -46,7 +46,8 @@ def memory_bars(found: PoolAnswer, path: Path) -> Path:
         for i, (_, laid) in enumerate(bars):
             end = max(usable, (laid.usable_bytes - laid.pool_bytes) / GIB)
             ax.annotate(_said(laid), (end, i), (4, 0), textcoords="offset points", va="center", fontsize=8)
-        if len(bars) > len(found.choices):
+        if found.chosen is not None and len(bars) > len(found.choices):
+            ax.set_title(f"below the dotted line: at {bars[found.chosen][0]}, the first that fits")
             ax.axhline(len(found.choices) - 0.5, color=GREY, linewidth=0.7, linestyle=":")
         ax.axvline(usable, color="black", linewidth=1.0)
         ax.set_yticks(range(len(bars)), [name for name, _ in bars])

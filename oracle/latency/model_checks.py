@@ -52,7 +52,7 @@ def check_number(value: Any, place: str, faults: Faults, *, whole: bool = False,
         number = isinstance(value, Real) and not isinstance(value, bool)
         shown = printable(repr(value), 40) if number else kind_of(value)
         faults.add(f"{place} is {shown}; it is a {'whole ' if whole else ''}number")
-    elif not abs(value) <= sys.float_info.max:  # a whole number may be larger than any float64
+    elif (isinstance(value, int) and abs(value) > sys.float_info.max) or not math.isfinite(float(value)):
         faults.add(f"{place} is {printable(str(value), 40)}; it is a finite number")
     elif value < least:
         faults.add(f"{place} is {value}; it is at least {least:g}")

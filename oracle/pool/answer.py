@@ -1,0 +1,144 @@
+"""Everything that is said about a memory plan."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from oracle.errors import InputError, printable
+from oracle.pool.budget import Budget, Served, budget, choices, kv_bytes, tenants_in
+from oracle.pool.early_exit import Savings, savings
+from oracle.pool.plan import Plan
+from oracle.pool.times import step_ms
+from oracle.pool.worth import MOST_TENANTS, Worth, worth
+
+_WIDE = 2.0  # bytes a value: narrower ones carry scales
+LARGEST_BATCH = 1024  # of the early-exit table, unless more tenants are asked for
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One precision of weights and KV, without speed-ups.
+
+    Attributes
+    ----------
+    served, budget
+        What it is and where the bytes go.
+    tokens_per_s
+        At a full pool; None where tenants or times were left open, or nothing fits.
+    dense_tenants
+        Tenants that would fit if only the weights that a token uses had to be resident; None where not stated.
+    kind_bytes, alone
+        KV of one tenant of each kind, and how many of it alone would fit, in the order of the plan.
+    """
+
+    served: Served
+    budget: Budget
+    tokens_per_s: float | None
+    dense_tenants: int | None
+    kind_bytes: tuple[int, ...]
+    alone: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class PoolAnswer:
+    """What fits, what speed-ups are worth, what early exit saves, and what the plan leaves open.
+
+    Attributes
+    ----------
+    plan
+        What was asked.
+    choices
+        Every precision of weights with every one of KV.
+    chosen
+        The first in which one tenant fits (or, with KV left open, the weights do), in the order of the plan; None.
+    worths
+        Each speed-up in every choice, as (index of the choice, worth), where the weights fit.
+    early_exit
+        Savings by batch size; None: not stated.
+    left_open
+        What the plan does not state and what cannot be said for that.
+    """
+
+    plan: Plan
+    choices: tuple[Choice, ...]
+    chosen: int | None
+    worths: tuple[tuple[int, Worth], ...]
+    early_exit: Savings | None
+    left_open: tuple[str, ...]
+
+
+def answer(plan: Plan) -> PoolAnswer:
+    """Answer for a plan.
+
+    Raises
+    ------
+    InputError
+        More tenants fit than can be looked at one by one.
+    """
+    found = tuple(_choice(plan, served) for served in choices(plan))
+    most = max((choice.budget.tenants or 0) for choice in found)
+    if most > MOST_TENANTS:
+        raise InputError(
+            f"the pool holds {most:,} tenants; at most {MOST_TENANTS:,} are looked at one by one; give the context "
+            "that a tenant holds when it is full"
+        )
+    fitting = [i for i, c in enumerate(found) if c.budget.fits and c.budget.pool_bytes > 0 and c.budget.tenants != 0]
+    worths = tuple(
+        (i, worth(plan, choice.served, speedup))
+        for i, choice in enumerate(found)
+        if choice.budget.fits
+        for speedup in plan.speedups
+    )
+    exits = None if plan.early_exit is None else savings(plan.early_exit, batch_sizes(plan))
+    return PoolAnswer(plan, found, fitting[0] if fitting else None, worths, exits, tuple(_left_open(plan)))
+
+
+def batch_sizes(plan: Plan) -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
+    """Give powers of two, and the tenants asked for."""
+    top = max(LARGEST_BATCH, plan.tenants_asked)
+    sizes = {1 << i for i in range(top.bit_length()) if 1 << i <= top}
+    return np.array(sorted(sizes | ({plan.tenants_asked} if plan.tenants_asked else set())), dtype=np.float64)
+
+
+def _choice(plan: Plan, served: Served) -> Choice:
+    laid = budget(plan, served)
+    n = laid.tenants
+    step = step_ms(plan, served, n) if n else None
+    dense = None
+    if laid.tenant_bytes is not None and laid.idle_weights_bytes:
+        dense = tenants_in(laid.pool_bytes + laid.idle_weights_bytes, laid.tenant_bytes)
+    kinds = [kv_bytes(plan, served, tenant) for tenant in plan.tenants]
+    return Choice(
+        served,
+        laid,
+        1e3 * n / float(step) if n and step is not None else None,
+        dense,
+        tuple(kinds),
+        tuple(tenants_in(laid.pool_bytes, (each, 1)) for each in kinds),
+    )
+
+
+def _left_open(plan: Plan) -> list[str]:
+    said = []
+    if not plan.memory.is_pool and not plan.memory.reserve_bytes:
+        said.append("reserve_gib for activations and graphs is not stated: taken as 0, so pools are upper bounds")
+    if plan.kv is None:
+        said.append("KV of a token and contexts of tenants are not stated: the pool is given in bytes, not in tenants")
+    bare = [p.name for p in plan.precisions if p.bytes_per_value < _WIDE and not p.scale_bytes]
+    if bare:
+        named = ", ".join(printable(name) for name in bare)
+        said.append(f"scales of {named} are not stated: taken as 0, so weights are lower bounds")
+    if plan.model is not None and plan.model.active_parameters is None and not plan.memory.is_pool:
+        said.append("active_parameters are not stated: weights are not told apart into used and idle")
+    if len(plan.precisions) > 1 or len(plan.kv_precisions) > 1:
+        said.append("what a precision costs in quality is not judged")
+    if plan.speedups and plan.timing is None:
+        said.append("times are not stated: what speed-ups cost is known, what they give is not")
+    if plan.timing is not None and plan.timing.is_measured:
+        unmeasured = ", ".join(printable(s.name) for s in plan.speedups if not s.is_measured)
+        if unmeasured:
+            said.append(f"rounds of {unmeasured} were not measured beside the steps: what they give is not known")
+    unknown = ", ".join(printable(s.name) for s in plan.speedups if s.length is None)
+    if unknown:
+        said.append(f"acceptance of {unknown} is not stated: at most what it would have to be is known")
+    return said

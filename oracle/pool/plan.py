@@ -1,0 +1,248 @@
+"""A memory plan: what there is, which model in which precisions, the tenants, the speed-ups and how long steps take."""
+
+from dataclasses import dataclass
+
+from oracle.errors import MOST_DRAFT_TOKENS, Faults, printable
+from oracle.pool.early_exit import EarlyExit
+from oracle.pool.kv_cache import KvCache
+from oracle.pool.ranges import COUNT, NOT_NEGATIVE, POSITIVE, SHARE, Range, check_ranges
+from oracle.pool.speedup import Speedup
+
+GIB = 1 << 30
+_WIDEST = Range(above=0, most=8)  # bytes a value: float64
+
+
+@dataclass(frozen=True)
+class Memory:
+    """HBM of all devices that serve one copy of the model.
+
+    Attributes
+    ----------
+    usable_bytes
+        What the engine may use; where `is_pool`, what is left of it for KV.
+    reserve_bytes
+        Activations and graphs.
+    is_pool
+        Whether weights and reserve have been taken off already (an engine prints what is left for KV).
+    """
+
+    usable_bytes: int
+    reserve_bytes: int = 0
+    is_pool: bool = False
+
+
+@dataclass(frozen=True)
+class Precision:
+    """How weights, or values of the KV cache, are stored.
+
+    Attributes
+    ----------
+    name
+        Unique among those of weights, or of KV.
+    bytes_per_value
+        Without scales.
+    scale_bytes, values_per_scale
+        Bytes of one scale and how many values share it.
+    """
+
+    name: str
+    bytes_per_value: float
+    scale_bytes: float = 0.0
+    values_per_scale: int = 1
+
+    @property
+    def stored_bytes(self) -> float:
+        """Bytes a value takes, its part of the scale included."""
+        return self.bytes_per_value + self.scale_bytes / self.values_per_scale
+
+
+@dataclass(frozen=True)
+class Model:
+    """The target.
+
+    Attributes
+    ----------
+    parameters
+        All of them, experts included.
+    active_parameters
+        Those that one token uses; None: not stated.
+    kept_parameters, kept_bytes_per_parameter
+        Those that stay as they are at every precision (embeddings, routers), and their bytes.
+    expert_parameters, experts, experts_per_token
+        Parameters of all routed experts together, experts a layer and those a token goes to; None: a step reads all.
+    """
+
+    parameters: float
+    active_parameters: float | None = None
+    kept_parameters: float = 0.0
+    kept_bytes_per_parameter: float = 2.0
+    expert_parameters: float | None = None
+    experts: int | None = None
+    experts_per_token: int | None = None
+
+
+@dataclass(frozen=True)
+class Tenant:
+    """Tenants of one kind: how many are asked for, and the context that each holds."""
+
+    name: str
+    count: int
+    context_tokens: int
+
+
+@dataclass(frozen=True)
+class Timing:
+    """How long a decode step takes: by the bytes it reads, or as measured.
+
+    Attributes
+    ----------
+    bandwidth_bytes_per_s
+        Of all devices together; None where steps were measured.
+    kv_read_share
+        Share of the context whose KV a step reads.
+    step_host_ms
+        Host work of a step.
+    verify_ms_per_token
+        What verifying one draft token of one tenant adds.
+    step_base_ms, step_ms_per_tenant
+        A line through measured steps, by tenants that decode together.
+    """
+
+    bandwidth_bytes_per_s: float | None = None
+    kv_read_share: float = 1.0
+    step_host_ms: float = 0.0
+    verify_ms_per_token: float = 0.0
+    step_base_ms: float | None = None
+    step_ms_per_tenant: float | None = None
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether the line of measured steps is used."""
+        return self.step_base_ms is not None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything that is stated; what is None or empty was left open.
+
+    Raises
+    ------
+    InputError
+        All values out of range at once.
+    """
+
+    memory: Memory
+    model: Model | None = None
+    precisions: tuple[Precision, ...] = ()
+    kv: KvCache | None = None
+    kv_precisions: tuple[Precision, ...] = ()
+    tenants: tuple[Tenant, ...] = ()
+    speedups: tuple[Speedup, ...] = ()
+    timing: Timing | None = None
+    early_exit: EarlyExit | None = None
+
+    def __post_init__(self) -> None:
+        faults = Faults()
+        _check_memory(self, faults)
+        _check_model(self, faults)
+        _check_kv(self, faults)
+        _check_timing(self, faults)
+        if self.early_exit is not None:
+            self.early_exit.check("early_exit.", faults)
+        faults.raise_if_any()
+
+    @property
+    def tenants_asked(self) -> int:
+        """All tenants together."""
+        return sum(tenant.count for tenant in self.tenants)
+
+
+def _check_memory(plan: Plan, faults: Faults) -> None:
+    memory = plan.memory
+    check_ranges(memory, {"usable_bytes": POSITIVE, "reserve_bytes": NOT_NEGATIVE}, "hardware: ", faults)
+    if memory.is_pool and memory.reserve_bytes:
+        faults.add("hardware: the reserve is taken off already where the pool is given; leave one of them out")
+    if not memory.is_pool and plan.model is None:
+        faults.add("model is missing; add [model] with parameters, or give pool_gib, what an engine leaves for KV")
+
+
+def _check_model(plan: Plan, faults: Faults) -> None:
+    _check_precisions(plan.precisions, "precision", faults)
+    _check_precisions(plan.kv_precisions, "kv_precision", faults)
+    model = plan.model
+    if model is None:
+        if plan.precisions:
+            faults.add("precision: there is no [model] that it could be the precision of; add it")
+        return
+    if not plan.precisions:
+        faults.add("precision: there is none; give at least one [[precision]], with name and bytes_per_value")
+    rules = dict.fromkeys(
+        ("parameters", "active_parameters", "expert_parameters", "kept_bytes_per_parameter"), POSITIVE
+    )
+    counts = {"experts": COUNT, "experts_per_token": COUNT, "kept_parameters": NOT_NEGATIVE}
+    check_ranges(model, rules | counts, "model.", faults)
+    for name in ("active_parameters", "expert_parameters", "kept_parameters"):
+        value = getattr(model, name)
+        if value is not None and value > model.parameters:
+            faults.add(f"model.{name} is {value:g}, more than the {model.parameters:g} parameters that there are")
+    given = [name for name in ("expert_parameters", "experts", "experts_per_token") if getattr(model, name) is not None]
+    if 0 < len(given) < 3:
+        faults.add(
+            f"model: {', '.join(given)} without the others; expert_parameters, experts and experts_per_token go "
+            "together"
+        )
+    if model.experts is not None and model.experts_per_token is not None and model.experts_per_token > model.experts:
+        faults.add(f"model.experts_per_token is {model.experts_per_token:g}, more than the {model.experts:g} experts")
+
+
+def _check_precisions(precisions: tuple[Precision, ...], kind: str, faults: Faults) -> None:
+    _check_unique([p.name for p in precisions], kind, faults)
+    rules = {"bytes_per_value": _WIDEST, "scale_bytes": NOT_NEGATIVE, "values_per_scale": COUNT}
+    for precision in precisions:
+        check_ranges(precision, rules, f"{kind} {printable(precision.name)}: ", faults)
+
+
+def _check_unique(names: list[str], kind: str, faults: Faults) -> None:
+    for name in dict.fromkeys(name for name in names if names.count(name) > 1):
+        faults.add(f"{kind} {printable(name)} is there {names.count(name)} times; names are unique")
+
+
+def _check_kv(plan: Plan, faults: Faults) -> None:
+    if plan.kv is not None:
+        plan.kv.check("kv.", faults)
+        if plan.kv.is_bytes and plan.kv_precisions:
+            faults.add("kv_precision: kv.bytes_per_token holds its precision already; give the shape of the attention")
+        if not plan.kv.is_bytes and not plan.kv_precisions:
+            faults.add("kv_precision: there is none; give at least one [[kv_precision]], with name and bytes_per_value")
+        if not plan.tenants:
+            faults.add("tenant: there is none to hold KV; give at least one [[tenant]]")
+    elif plan.tenants or plan.kv_precisions:
+        faults.add("kv is missing; add [kv] with the shape of the attention or bytes_per_token")
+    for tenant in plan.tenants:
+        place = f"tenant {printable(tenant.name)}: "
+        check_ranges(tenant, {"count": COUNT, "context_tokens": COUNT}, place, faults)
+    _check_unique([t.name for t in plan.tenants], "tenant", faults)
+    _check_unique([s.name for s in plan.speedups], "speedup", faults)
+    for speedup in plan.speedups:
+        speedup.check(f"speedup {printable(speedup.name)}: ", MOST_DRAFT_TOKENS, faults)
+
+
+def _check_timing(plan: Plan, faults: Faults) -> None:
+    timing = plan.timing
+    if timing is None:
+        return
+    rules = dict.fromkeys(("step_host_ms", "verify_ms_per_token", "step_ms_per_tenant"), NOT_NEGATIVE)
+    rules |= {"bandwidth_bytes_per_s": POSITIVE, "kv_read_share": SHARE, "step_base_ms": POSITIVE}
+    check_ranges(timing, rules, "timing.", faults)
+    if (timing.step_base_ms is None) != (timing.step_ms_per_tenant is None):
+        faults.add("timing: step_base_ms and step_ms_per_tenant go together; give both or none")
+    if timing.is_measured == (timing.bandwidth_bytes_per_s is not None):
+        faults.add("timing: give either bandwidth_gb_per_s or measured steps (step_base_ms, step_ms_per_tenant)")
+    if not timing.is_measured and plan.model is None:
+        faults.add("timing: bytes that a step reads need a [model]; add it, or give measured steps")
+    for speedup in plan.speedups:
+        if speedup.is_measured and not timing.is_measured:
+            faults.add(
+                f"speedup {printable(speedup.name)}: its rounds were measured and plain steps are calculated; give "
+                "measured steps too"
+            )

@@ -1,0 +1,217 @@
+"""Tables of a memory plan: the budget at every precision, tenants, speed-ups, early exit, and what was stated."""
+
+from dataclasses import fields
+from typing import Any
+
+from oracle.pool.answer import Choice, PoolAnswer
+from oracle.pool.budget import name_of
+from oracle.pool.plan import GIB, Plan
+from oracle.pool.worth import Worth
+from oracle.tables import Column, Row, Table, number, show, words
+
+_GIB = ".2f"
+
+
+def _gib(value: int | float | None) -> float | None:
+    return None if value is None else value / GIB
+
+
+def budget_table(found: PoolAnswer) -> Table:
+    """Show where the bytes go at every precision of weights and KV."""
+    rows = [_budget_cells(found.plan, choice) for choice in found.choices]
+    columns = [
+        words("weights", "weights"),
+        number("bytes", "weights_bytes_per_value", ".4g"),
+        words("KV", "kv"),
+        number("bytes", "kv_bytes_per_value", ".4g"),
+        number("used", "used_weights_gib", _GIB),
+        number("idle", "idle_weights_gib", _GIB),
+        number("reserve", "reserve_gib", _GIB),
+        number("pool", "pool_gib", _GIB),
+        number("tenants", "tenants"),
+        number("KV", "kv_gib", _GIB),
+        number("unused", "unused_gib", _GIB),
+        number("tokens/s", "tokens_per_s", ",.0f"),
+        number("without idle", "dense_tenants"),
+    ]
+    notes = [
+        "used + idle + reserve + KV + unused = usable; a negative pool is what is missing; bytes: of a value, with its "
+        "part of the scale",
+        "idle: weights that a token does not use (experts of other tokens), resident all the same; without idle: "
+        "tenants that would fit if they were not",
+        "tokens/s: of a full pool, no drafts",
+    ]
+    whole = found.plan.memory.usable_bytes / GIB
+    return Table(
+        "pool_budget", f"Budget of {whole:.2f} GiB at every precision, in GiB (2^30 bytes)", columns, rows, notes
+    )
+
+
+def _budget_cells(plan: Plan, choice: Choice) -> dict[str, Any]:
+    laid = choice.budget
+    return {
+        "weights": choice.served.weights.name,
+        "weights_bytes_per_value": choice.served.weights.stored_bytes,
+        "kv": choice.served.kv.name if plan.kv_precisions else None,
+        "kv_bytes_per_value": choice.served.kv.stored_bytes if plan.kv_precisions else None,
+        "used_weights_gib": _gib(laid.used_weights_bytes),
+        "idle_weights_gib": _gib(laid.idle_weights_bytes),
+        "reserve_gib": _gib(laid.reserve_bytes),
+        "pool_gib": _gib(laid.pool_bytes),
+        "tenants": laid.tenants,
+        "kv_gib": _gib(laid.kv_bytes),
+        "unused_gib": _gib(laid.unused_bytes),
+        "tokens_per_s": choice.tokens_per_s,
+        "dense_tenants": choice.dense_tenants,
+    }
+
+
+def tenants_table(found: PoolAnswer) -> Table:
+    """Show what each kind of tenant takes and how many of it alone would fit."""
+    rows = []
+    for choice in found.choices:
+        for i, tenant in enumerate(found.plan.tenants):
+            rows.append(
+                {
+                    "served": name_of(found.plan, choice.served),
+                    "tenant": tenant.name,
+                    "asked": tenant.count,
+                    "context_tokens": tenant.context_tokens,
+                    "each_gib": choice.kind_bytes[i] / GIB,
+                    "alone": choice.alone[i],
+                }
+            )
+    columns = [
+        words("at", "served"),
+        words("tenant", "tenant"),
+        number("asked for", "asked"),
+        number("context, tokens", "context_tokens"),
+        number("GiB each", "each_gib", ".4f"),
+        number("fit alone", "alone"),
+    ]
+    return Table("pool_tenants", "KV of the tenants at full context", columns, rows)
+
+
+def speedups_table(found: PoolAnswer) -> Table:
+    """Show what every speed-up costs and gives at every precision whose weights fit."""
+    rows = [
+        {"served": name_of(found.plan, found.choices[i].served), "speedup": each.speedup.name, **_worth_cells(each)}
+        for i, each in found.worths
+    ]
+    columns = [
+        words("at", "served"),
+        words("speed-up", "speedup"),
+        number("GiB", "draft_gib", _GIB),
+        number("% of pool", "pool_share", ".1f", 100),
+        Column("tenants", lambda row: f"{show(row['tenants_without'])} → {show(row['tenants_with'])}"),
+        number("k", "draft_length"),
+        number("length", "acceptance_length", ".2f"),
+        number("step, ms", "step_ms", ".2f"),
+        number("round, ms", "round_ms", ".2f"),
+        number("gain", "gain"),
+        number("same tenants", "same_gain"),
+        number("length needed", "length_needed", ".2f"),
+        Column("acceptance", _acceptance),
+        Column("draft up to, GiB", _largest),
+    ]
+    notes = [
+        "gain: tokens a second of a full pool with it over those of a full pool without; same tenants: of each tenant "
+        "where both hold the same",
+        "length: mean acceptance length as stated; length needed, acceptance: from which on it pays at a full pool; "
+        "draft up to: largest draft that pays, its own KV and draft length as stated",
+    ]
+    return Table("pool_speedups", "What each speed-up costs in tenants and what it gives", columns, rows, notes)
+
+
+def _worth_cells(each: Worth) -> dict[str, Any]:
+    return {
+        "draft_gib": _gib(each.having.draft_bytes),
+        "pool_share": each.pool_share,
+        "tenants_without": each.without.tenants,
+        "tenants_with": each.having.tenants,
+        "tenants_lost": each.tenants_lost,
+        "draft_length": each.speedup.draft_length,
+        "acceptance_length": each.speedup.length,
+        "step_ms": each.step_ms,
+        "round_ms": each.round_ms,
+        "tokens_per_s_without": each.tokens_per_s_without,
+        "tokens_per_s_with": each.tokens_per_s_with,
+        "gain": each.gain,
+        "same_gain": each.same_gain,
+        "length_needed": each.length_needed,
+        "acceptance_needed": each.acceptance_needed,
+        "most_draft_gib": _gib(each.most_draft_bytes),
+        "pays": None if each.pays is None else [list(pair) for pair in each.pays],
+    }
+
+
+def _acceptance(row: Row) -> str:
+    value = row["acceptance_needed"]
+    return "never" if value == float("inf") else show(value)
+
+
+def _largest(row: Row) -> str:
+    value = row["most_draft_gib"]
+    return "none" if value is not None and value < 0 else show(value, _GIB)
+
+
+def early_exit_table(found: PoolAnswer) -> Table:
+    """Show what early exit saves by batch size, beside a saving that is inversely proportional to it."""
+    saved, exits = found.early_exit, found.plan.early_exit
+    if saved is None or exits is None:
+        return Table("pool_early_exit", "Early exit: not stated", (), ())
+    rows = [
+        {
+            "batch": int(batch),
+            "deepest": saved.deepest[i],
+            "lockstep": saved.lockstep[i],
+            "inverse": saved.lockstep[0] / batch,
+            "compaction": saved.compaction[i],
+            "refilling": saved.refilling[i],
+        }
+        for i, batch in enumerate(saved.batch)
+    ]
+    columns = [
+        number("batch", "batch"),
+        number("deepest row, layers", "deepest", ".2f"),
+        number("lockstep", "lockstep", ".2f", 100),
+        number("batch 1 over B", "inverse", ".2f", 100),
+        number("with compaction", "compaction", ".2f", 100),
+        number("refilled", "refilling", ".2f", 100),
+    ]
+    if exits.rows_that_double is None:
+        rows_said = "rows add no time to a layer, so compaction saves nothing that lockstep does not"
+    else:
+        rows_said = f"a layer takes twice as long at {exits.rows_that_double:g} rows as for its weights alone"
+    notes = [
+        f"exact expectations, rows leave independently; {rows_said}",
+        "batch 1 over B: what a saving inversely proportional to the batch would be; computing the KV that a row "
+        "skipped is not counted",
+    ]
+    title = f"Early exit: % of a step's time that is saved, {exits.layers} layers"
+    return Table("pool_early_exit", title, columns, rows, notes)
+
+
+def stated_table(plan: Plan) -> Table:
+    """Echo everything that was stated or taken by default."""
+    rows = []
+    for part in ("memory", "model", "kv", "timing", "early_exit"):
+        if getattr(plan, part) is not None:
+            rows += _stated(part, "", getattr(plan, part))
+    for part in ("precisions", "kv_precisions", "tenants", "speedups"):
+        for each in getattr(plan, part):
+            rows += _stated(part, each.name, each)
+    columns = [words("of", "part"), words("", "name"), words("parameter", "key"), words("value", "shown")]
+    return Table("pool_stated", "Parameters: stated in the plan, or the default; none was measured here", columns, rows)
+
+
+def _stated(part: str, name: str, thing: Any) -> list[dict[str, Any]]:
+    found = []
+    for f in fields(thing):
+        value = getattr(thing, f.name)
+        if f.name == "name" or value is None:
+            continue
+        shown = f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else None
+        shown = f"{value:g}" if isinstance(value, float) else shown
+        found.append({"part": part, "name": name, "key": f.name, "value": value, "shown": shown or str(value)})
+    return found
