@@ -1,0 +1,1 @@
+"""Traffic as request logs show it: concurrency, prefix sharing and repetitiveness, the inputs of the serving levers."""

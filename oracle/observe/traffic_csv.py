@@ -1,0 +1,53 @@
+"""The series that ``draft-oracle levers --traffic`` reads."""
+
+import csv
+import io
+from collections.abc import Sequence
+from typing import Any
+
+from oracle.errors import InputError, printable
+from oracle.observe.regimes import ObservedRegime
+from oracle.resampling import Interval
+
+_SHARES = ("prefix_share", "repetitiveness")
+
+
+def fit_for_levers(regimes: Sequence[ObservedRegime]) -> list[ObservedRegime]:
+    """Take the regimes that the levers can take; a share that is known in others only is no reason to guess one."""
+    known = [name for name in _SHARES if any(getattr(each, name) is not None for each in regimes)]
+    return [r for r in regimes if r.fault is None and all(getattr(r, name) is not None for name in known)]
+
+
+def as_csv(regimes: Sequence[ObservedRegime]) -> str:
+    """Write one row a regime, at full precision; shares that no log tells are left to the deployment's own.
+
+    Raises
+    ------
+    InputError
+        No regime is fit.
+    """
+    rows = [_row(each) for each in fit_for_levers(regimes)]
+    if not rows:
+        raise InputError("no slot holds all that the levers take; give longer slots with --slot-minutes")
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    out = io.StringIO()
+    writer = csv.DictWriter(out, columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return out.getvalue()
+
+
+def _row(regime: ObservedRegime) -> dict[str, Any]:
+    row: dict[str, Any] = {"slot": regime.slot}
+    if regime.tenant is not None:
+        row["tenant"] = printable(regime.tenant, len(regime.tenant))
+    row |= {"tokens": regime.tokens, "concurrency": regime.concurrency}
+    for name in _SHARES:
+        value, interval = getattr(regime, name), getattr(regime, f"{name}_interval")
+        if value is not None:
+            row[name] = value
+        if isinstance(interval, Interval):
+            row |= {f"{name}_low": interval.low, f"{name}_high": interval.high}
+    for name in ("prompt_tokens", "output_tokens", "context_tokens"):
+        row[name] = getattr(regime, name)
+    return row
