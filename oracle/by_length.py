@@ -107,18 +107,8 @@ def by_length(
 def capped(costs: LengthCosts, k: int) -> LengthCosts:
     """The same costs with no length above k allowed."""
     allowed = costs.allowed & (np.arange(costs.k_max + 1) <= k)
-
-    def of_allowed(values: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.where(allowed, values, 0.0)
-
-    return LengthCosts(
-        verify_ms=of_allowed(costs.verify_ms),
-        alpha_ms=of_allowed(costs.alpha_ms),
-        context_ms=of_allowed(costs.context_ms),
-        draft_ms=of_allowed(costs.draft_ms),
-        reject_ms=of_allowed(costs.reject_ms),
-        allowed=allowed,
-    )
+    names = ("verify_ms", "alpha_ms", "context_ms", "draft_ms", "reject_ms")
+    return LengthCosts(**{name: np.where(allowed, getattr(costs, name), 0.0) for name in names}, allowed=allowed)
 
 
 def _walked(traces: Traces, costs: LengthCosts, unique_experts: str | None) -> ByLength:
@@ -234,8 +224,7 @@ class RoundTerms:
 def round_terms(found: ByLength) -> list[RoundTerms]:
     """Mean C(t, k) by term for every k, each position once; intervals of the sum are clustered."""
     costs, lengths = found.costs, list(found.costs.lengths)
-    alpha, context = costs.alpha_ms[lengths], costs.context_ms[lengths]
-    fixed = costs.base_ms[lengths]
+    alpha, context, fixed = costs.alpha_ms[lengths], costs.context_ms[lengths], costs.base_ms[lengths]
 
     def statistic(sums: NDArray[np.float64]) -> NDArray[np.float64]:
         with np.errstate(divide="ignore", invalid="ignore"):

@@ -30,6 +30,7 @@ LONGEST = 14  # characters of a token
 COLUMNS = ("token_id", "token_text", "draft_token_id", "draft_text")
 
 _FEW_SPACES = 3
+_SIGN = re.compile(r"\\(?:x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8}|[nrt])|␣\(\d+\)|.", re.DOTALL)  # read as one
 
 
 def visible(text: str) -> str:
@@ -68,8 +69,12 @@ class Token:
         return visible(self.text) + (number if BYTE_PIECE in self.text else "")
 
     def cut(self, most: int = LONGEST) -> str:
-        """The same, cut to `most` characters."""
-        return self.shown if len(self.shown) <= most else self.shown[: most - 1] + "…"
+        """The same, cut to `most` characters; never inside an escape or a count of spaces."""
+        if len(self.shown) <= most:
+            return self.shown
+        kept = self.shown[: most - 1]
+        whole = (found.end() for found in _SIGN.finditer(self.shown))
+        return kept[: max((end for end in whole if end <= len(kept)), default=0)] + "…"
 
 
 @dataclass(frozen=True)

@@ -115,6 +115,19 @@ def test_tables_say_what_the_numbers_are() -> None:
     assert flat is None or all(reached[k] < 0.99 <= reached[flat] for k in problem.allowed if k < flat)
 
 
+def test_the_longest_maximum_is_no_plateau() -> None:
+    """It reaches all of the oracle's gain by definition."""
+    kinds = set()
+    for problem in some("general", 80):
+        found = tallied(problem)
+        reached = [one.gain_reached for one in limits(found)]
+        flat, below = plateau(found), [one for one in reached[:-1] if one is not None and one.value >= 0.99]
+        assert flat != problem.allowed[-1]
+        assert (flat is None) == (not below)
+        kinds.add((flat is None, reached[-1] is None))
+    assert kinds >= {(True, False), (False, False)}  # both no plateau and one do occur where there is a gain
+
+
 def test_without_m_1_the_baseline_is_named() -> None:
     problem = next(p for p in some("general", 200) if p.allowed[0] > 0)
     said = limit_table(tallied(problem)).notes[0]

@@ -3,6 +3,7 @@
 import json
 import math
 import re
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -12,18 +13,24 @@ import pytest
 from test_contrasts import MODEL, K, recorded
 from traces_factory import lists, trace_table
 
+from oracle.contexts import Mode, contexts_of
 from oracle.contrasts import ALL, Contrasts, Difference, Group, contrasts
 from oracle.contrasts.estimates import Estimate
-from oracle.contrasts.findings import CLAIMS, findings
+from oracle.contrasts.findings import CLAIMS, DOES_NOT, SHOWS, UNDECIDED, Finding, counted, findings
 from oracle.contrasts.steps import AFTER, AT, MISMATCHES
-from oracle.costs import LengthRange, choose_range
+from oracle.costs import LengthRange, choose_range, length_costs
 from oracle.figures.contrasts import experts_figure, lengths_figure
 from oracle.latency.model import DraftLine, LatencyModel
+from oracle.problem import make_problem
+from oracle.solver import solve
 from oracle.summaries.contrasts import contrast_tables
 from oracle.tables import as_json_text, render
 from oracle.traces import TraceFiles, Traces
 
 TINY = Path(__file__).parents[1] / "cases" / "tiny-moe" / "traces.parquet"
+
+M = tuple(range(1, 12))
+TINY_MODEL = LatencyModel(M, tuple(4 + 0.1 * i for i in M), (0.1,) * 11, 0.001, DraftLine(0.1, 0.1))
 
 
 @cache
@@ -34,9 +41,7 @@ def shown() -> Contrasts:
 @cache
 def tiny() -> Contrasts:
     """With costs that make drafts of every length pay somewhere."""
-    m = tuple(range(1, 12))
-    model = LatencyModel(m, tuple(4 + 0.1 * i for i in m), (0.1,) * 11, 0.001, DraftLine(0.1, 0.1))
-    return contrasts(TraceFiles(TINY), model, LengthRange(0, 10))
+    return contrasts(TraceFiles(TINY), TINY_MODEL, LengthRange(0, 10))
 
 
 def test_the_tables_say_what_they_are() -> None:
@@ -115,8 +120,11 @@ def test_a_name_from_a_file_is_no_markup() -> None:
 
 def test_findings_take_the_scaled_effect_and_the_right_comparison() -> None:
     found = tiny()
-    by_name = {one.claim.name: one for one in findings(found.differences, found.experts, found.drafted, 4)}
+    rows = findings(found.differences, found.experts, found.drafted, 4)
+    by_name = {one.claim.name: one for one in rows if one.measure != "recorded"}
     assert list(by_name) == [claim.name for claim in CLAIMS]
+    recorded_too = {one.claim.name for one in rows if one.measure == "recorded"}
+    assert recorded_too == {claim.name for claim in CLAIMS if claim.about != "lengths"}
     script = by_name["Latin ↔ Cyrillic: more new experts"]
     assert script.effect == pytest.approx(0.46 * 4 / 8)
     assert script.measure == "routing"
@@ -127,7 +135,7 @@ def test_findings_take_the_scaled_effect_and_the_right_comparison() -> None:
     assert a / (1 - a) / (b / (1 - b)) == pytest.approx(0.718 / 0.282 / (0.193 / 0.807))  # the source's odds ratio
     assert by_name["control flow: longer drafts than elsewhere (k* >= 4)"].effect is None
     mismatch = by_name["first mismatch: no spike against the step before"]
-    assert mismatch.measure == "recorded"
+    assert mismatch.measure == "routing"
     assert mismatch.pooled.clusters == 39
 
 
@@ -166,3 +174,73 @@ def test_figures_are_the_same_twice_and_name_every_group(tmp_path: Path) -> None
     bare = contrasts([recorded(0)], MODEL, LengthRange(1, 2), drafts=False)  # no k* >= 4: the mean instead
     assert "mean k*" in lengths_figure(bare, tmp_path / "c.svg").read_text()
     assert "match probability" in experts_figure(bare, tmp_path / "d.svg").read_text()
+
+
+def finding(name: str, pooled: str, within: str = SHOWS, part_of: str = "") -> Finding:
+    return Finding(replace(CLAIMS[0], name=name, part_of=part_of), None, "", None, None, pooled, within)
+
+
+def test_a_finding_with_several_readings_counts_once() -> None:
+    rows = [
+        finding("a", SHOWS),
+        finding("b", SHOWS, UNDECIDED),
+        finding("c", SHOWS),
+        finding("another reading of c", DOES_NOT, part_of="c"),
+        finding("d", DOES_NOT),
+        finding("d", DOES_NOT, DOES_NOT),
+        finding("e", UNDECIDED),
+        finding("f", SHOWS),
+        finding("f", SHOWS, UNDECIDED),
+    ]
+    assert counted(rows) == {
+        "a": "show, pooled and within generations",
+        "b": "show pooled only",
+        "c": "depend on the reading",
+        "d": "do not show",
+        "e": "not decidable here",
+        "f": "show pooled only",
+    }
+    assert {claim.name for claim in CLAIMS if claim.part_of} == {
+        "control flow: longer drafts than other code (k* >= 4)",
+        "row after the first mismatch, which reads the wrong token: no spike",
+    }
+    assert {claim.part_of for claim in CLAIMS if claim.part_of} <= {claim.name for claim in CLAIMS}
+
+
+def test_verdicts_stand_beside_those_without_k_0() -> None:
+    """Solved again from 1 on, as a study that may not choose 0 solves at once."""
+    found, from_1 = tiny(), contrasts(TraceFiles(TINY), TINY_MODEL, LengthRange(1, 10))
+    there = {(one.claim.name, one.measure): one for one in from_1.findings}
+    lengths = [one for one in found.findings if one.claim.about == "lengths"]
+    assert len(lengths) == 6
+    for one in found.findings:
+        same = there[one.claim.name, one.measure]
+        assert (same.verdict_from_1, same.verdict_within_from_1) == (None, None)
+        expected = (same.verdict, same.verdict_within) if one in lengths else (None, None)
+        assert (one.verdict_from_1, one.verdict_within_from_1) == expected
+    assert "verdicts, k ≥ 1" in render(contrast_tables(found)[:1])
+    assert "k ≥ 1" not in render(contrast_tables(from_1)[:1])
+
+
+def test_control_flow_is_compared_with_other_code_only() -> None:
+    """Shares by hand: one count over all texts."""
+    (one,) = [f for f in tiny().findings if f.claim.against == "other code"]
+    longs: dict[bool, list[bool]] = {True: [], False: []}
+    for traces in TraceFiles(TINY):
+        problem = make_problem(traces, 10, None)
+        k = solve(problem, length_costs(TINY_MODEL, 0, 10)).draft_length
+        labels = contexts_of(traces)
+        flag = np.concatenate([each.control_flow for each in labels])
+        code = np.concatenate([each.mode for each in labels]) == Mode.CODE
+        longs[True] += (k[flag] >= 4).tolist()
+        longs[False] += (k[code & ~flag] >= 4).tolist()
+    assert one.pooled.mean.value == pytest.approx(np.mean(longs[True]))
+    assert one.pooled.against.value == pytest.approx(np.mean(longs[False]))
+    assert one.pooled.weight == len(longs[True])
+
+
+def test_findings_say_in_words_what_was_compared() -> None:
+    text = render(contrast_tables(tiny())[:1])
+    for said in ("share of k* ≥ 4", "share of k* ≤ 1", "new experts, recorded", "change of new experts, routing"):
+        assert said in text
+    assert "at_least_4" not in text

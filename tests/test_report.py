@@ -211,8 +211,10 @@ def test_a_warning_is_said_once_and_stands_on_the_page(tmp_path: Path) -> None:
         found = material(path)
     messages = [str(one.message) for one in caught if issubclass(one.category, InputWarning)]
     assert len(messages) == len(set(messages)) == 1
-    assert found.warnings == tuple(messages)
-    assert any(paragraph == f"Warning: {messages[0]}." for paragraph in compose(found, "T").sections[-1].paragraphs)
+    assert found.warnings == tuple(message.replace(str(path), path.name) for message in messages)
+    assert any(
+        paragraph == f"Warning: {found.warnings[0]}." for paragraph in compose(found, "T").sections[-1].paragraphs
+    )
 
 
 def test_a_report_over_100_000_decisions_is_below_10_mb(tmp_path: Path) -> None:
@@ -246,7 +248,9 @@ def test_refusals_say_what_to_do(tmp_path: Path) -> None:
     model = HAND / "model.json"
     assert "give --output FILE, such as report.html" in refused("report", HAND, "-m", model)
     assert "would replace the input" in refused("report", HAND / "trace.parquet", "-m", model, "-o", model)
-    assert "is a file and not text for stdout" in refused("report", HAND, "-m", model, "-o", "-")
+    assert "the page is a file; give --output FILE" in refused("report", HAND, "-m", model, "-o", "-")
+    other = refused("report", HAND, "-m", model, "-o", tmp_path / "r.pdf")
+    assert "a report is not written as '.pdf'; name the file .html, .md or .json, or give --format" in other
     out = tmp_path / "r.html"
     assert "no such file or folder" in refused("report", tmp_path / "none", "-m", model, "-o", out)
     assert "only K = 0 may be chosen" in refused("report", HAND, "-m", model, "-o", out, "--k-max", "0")

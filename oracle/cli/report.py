@@ -58,8 +58,10 @@ def report(
     from oracle.pages import compose  # noqa: PLC0415
 
     to_stdout = output is None or str(output) == "-"
-    if to_stdout and (form is None or form == "html"):
+    form = form or _form_of(None if to_stdout else output)
+    if to_stdout and form == "html":
         raise click.UsageError("the page is a file; give --output FILE, such as report.html, or --format md or json")
+    made = _today()
     latency = read_model(model, batch_size)
     files = trace_files(traces, match_is)
     inputs = [*model_inputs(model), *([Path(rounds)] if rounds else [])]
@@ -70,16 +72,50 @@ def report(
         folder = None
         if figures is not None:
             folder = stack.enter_context(atomic_folder(figures, overwrite, ours=_is_figure, marker=_MARKER))
-        page = compose(gather(files, latency, rounds, inputs, reading, step), printable(title, 200))
+        page = compose(gather(files, latency, rounds, inputs, reading, step), printable(title, 200), made)
         step("writing")
         beside = Path() if output is None else output.parent
-        text = _written(page, form or _FORMS.get(Path(output or "").suffix.lower(), "html"), beside, figures)
+        text = _written(page, form, beside, figures)
         if partial is None:
             click.echo(text, nl=False)
         else:
             partial.write_text(text, "utf-8")
         if folder is not None:
             _draw(page, folder, step)
+
+
+def _form_of(output: Path | None) -> str:
+    """Give the form that the ending of a file's name stands for; HTML without one."""
+    ending = "" if output is None else output.suffix.lower()
+    if ending and ending not in _FORMS:
+        raise click.UsageError(
+            f"{output}: a report is not written as '{ending}'; name the file .html, .md or .json, or give --format"
+        )
+    return _FORMS.get(ending, "html")
+
+
+def _today() -> str:
+    """The day in UTC; SOURCE_DATE_EPOCH, seconds since 1970, stands in for the clock so that a page can be made again.
+
+    Raises
+    ------
+    InputError
+        SOURCE_DATE_EPOCH is no such number.
+    """
+    import os  # noqa: PLC0415
+    from datetime import UTC, datetime  # noqa: PLC0415
+
+    from oracle.errors import InputError, printable  # noqa: PLC0415
+
+    said = os.environ.get("SOURCE_DATE_EPOCH")
+    if said is None:
+        return datetime.now(UTC).date().isoformat()
+    try:
+        return datetime.fromtimestamp(int(said), UTC).date().isoformat()
+    except (ValueError, OverflowError, OSError):
+        raise InputError(
+            f"SOURCE_DATE_EPOCH is '{printable(said)}'; it must be whole seconds since 1970, or not be set"
+        ) from None
 
 
 def _written(page: "Page", form: str, beside: Path, figures: Path | None) -> str:

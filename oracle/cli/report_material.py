@@ -3,15 +3,18 @@
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from oracle.cli.policies_compared import compare
-from oracle.errors import InputError, InputWarning
+from oracle.errors import InputError, InputWarning, printable
 
 if TYPE_CHECKING:
     from oracle.contrasts import Contrasts
     from oracle.costs import LengthRange
+    from oracle.crossover.study import Studied
+    from oracle.files import File
     from oracle.latency.model import LatencyModel
     from oracle.pages import Absent, Material, Policies, Rounds
     from oracle.stability.study import Stability
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
 
 CASES = 4
 DRAWS = 100
+_NOISE = 0.02  # of a schedule, as the command takes it
 Step = Callable[[str], None]
 _Found = TypeVar("_Found")
 
@@ -55,7 +59,8 @@ def gather(
         Faulty inputs. What they lack only leaves a section out.
     """
     from oracle.costs import LengthRange  # noqa: PLC0415
-    from oracle.pages import Material  # noqa: PLC0415
+    from oracle.pages import Absent, Material  # noqa: PLC0415
+    from oracle.pages.material import DESCRIBED  # noqa: PLC0415
     from oracle.provenance import provenance  # noqa: PLC0415
 
     asked = {name: reading[name] for name in ("k_min", "k_max", "unique_experts")}
@@ -73,10 +78,28 @@ def gather(
         found["rounds"] = _rounds(rounds, model)
         step("language contexts")
         found["contrasts"] = _or_absent(lambda: _contrasts(files, model, span, more))
+        step("batch sizes")
+        found["serving"] = _or_absent(lambda: _serving(files, model, reading))
         step("illustrations")
         found |= _illustrations(files, model, span, more)
-    origin = provenance("report", {**asked, "match_is": files.match_is}, [*files.paths, *inputs])
-    return Material(study=study, warnings=tuple(dict.fromkeys(said)), provenance=origin, **found)
+    read = [*files.paths, *inputs]
+    origin = provenance("report", {**asked, "match_is": files.match_is}, read)
+    study = replace(study, source=_without_folders(study.source, read))
+    told = dict.fromkeys(_without_folders(one, read) for one in said)
+    for name, one in found.items():
+        if isinstance(one, Absent):
+            found[name] = Absent(_without_folders(one.why, read))
+    described = {name: files.metadata[name] for name in DESCRIBED if name in files.metadata}
+    return Material(study=study, warnings=tuple(told), provenance=origin, described=described, **found)
+
+
+def _without_folders(text: str, files: "Sequence[File]") -> str:
+    """Name files as a page that goes to others should: where they are is nobody's business, and a name is enough."""
+    from oracle.files import shown  # noqa: PLC0415
+
+    for file in sorted(files, key=lambda file: -len(shown(file))):
+        text = text.replace(shown(file), printable(file.name, len(file.name)))
+    return text
 
 
 @contextmanager
@@ -182,6 +205,20 @@ def _contrasts(files: "TraceFiles", model: "LatencyModel", span: "LengthRange", 
     from oracle.contrasts.study import NEEDED as TEXTS  # noqa: PLC0415
 
     return contrasts(_opened(files, (*NEEDED, *TEXTS)), model, span, **more)
+
+
+def _serving(files: "TraceFiles", model: "LatencyModel", reading: Mapping[str, Any]) -> "Studied":
+    """At which batch sizes speculation pays, as ``draft-oracle crossover`` answers where nothing else is asked."""
+    from oracle.cli.crossover_inputs import lengths_of  # noqa: PLC0415
+    from oracle.crossover.study import Question, study_windows  # noqa: PLC0415
+    from oracle.crossover.windows import COLUMNS, read_windows  # noqa: PLC0415
+    from oracle.study import carried_length  # noqa: PLC0415
+
+    opened = _opened(files, COLUMNS)
+    lengths, notes = lengths_of(model, reading["k_max"], carried_length(opened))
+    windows = read_windows(opened, max(lengths))
+    found = study_windows(windows, model, lengths, Question(noise=_NOISE), threads=reading["threads"])
+    return replace(found, notes=(*notes, *found.notes))
 
 
 def _opened(files: "TraceFiles", columns: Sequence[str]) -> "TraceFiles":

@@ -109,8 +109,8 @@ _MEANINGS: dict[tuple[type, int], str] = {
     (Label, Label.MODE_CHANGE): "holds the first visible character of another mode than that of the token before",
     (Label, Label.SCRIPT_CHANGE): "its first letter is of another script than the last letter before it, whatever lies "
     "between; Han, Hiragana and Katakana count as one",
-    (Label, Label.MARKUP): "part of an HTML or XML tag or comment, an entity, a Markdown sign, a roff or tbl request, "
-    "a LaTeX command outside mathematics",
+    (Label, Label.MARKUP): "part of an HTML or XML tag or comment, white space behind one up to the text that follows, "
+    "an entity, a Markdown sign, a roff or tbl request, a LaTeX command outside mathematics",
     (Label, Label.FORMULA): "part of a formula, delimiters and white space included",
     (Label, Label.CODE_FORMATTING): "white space alone, in code, strings, comments and docstrings",
     (Label, Label.CODE_COMMENT): "begins inside a comment or docstring: its words and punctuation, not its marks",

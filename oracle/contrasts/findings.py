@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from oracle.contrasts.comparisons import REST, Comparison, Difference
-from oracle.contrasts.groups import PROSE, Group
+from oracle.contrasts.groups import CONTROL_FLOW, OTHER_CODE, PROSE, Group
 from oracle.contrasts.lengths import AT_LEAST_4, AT_MOST_1
 from oracle.contrasts.steps import AFTER_CHANGE, AT_CHANGE
 from oracle.mismatch import FEW_CLUSTERS
@@ -39,7 +39,7 @@ class Claim:
     about
         `lengths`, `experts` or `mismatches`: which comparisons hold it.
     group, against, measure
-        The comparison; measure "" for new experts: routing, else recorded.
+        The comparison; measure "" for new experts, in every column there is.
     sign
         Of the difference; 0 for a finding of no spike.
     said
@@ -47,6 +47,8 @@ class Claim:
     levels
         The two that its effect lies between, the group's first: shares, or experts per layer for a target of
         `SOURCE_TOP_K`; None where it gives none.
+    part_of
+        Name of the claim that it is another reading of: the source states one finding; "" for a finding of its own.
     """
 
     name: str
@@ -57,8 +59,16 @@ class Claim:
     sign: int
     said: str
     levels: tuple[float, float] | None
+    part_of: str = ""
+
+    @property
+    def finding(self) -> str:
+        """What it counts as."""
+        return self.part_of or self.name
 
 
+_CONTROL = "control flow: longer drafts than elsewhere (k* >= 4)"
+_MISMATCH = "first mismatch: no spike against the step before"
 CLAIMS = (
     Claim(
         "code formatting: longer drafts than prose vocabulary (k* >= 4)",
@@ -101,14 +111,25 @@ CLAIMS = (
         (0.697, 0.193),
     ),
     Claim(
-        "control flow: longer drafts than elsewhere (k* >= 4)",
+        _CONTROL,
         "lengths",
-        Group("flag", "control_flow"),
+        CONTROL_FLOW,
         REST,
         AT_LEAST_4,
         1,
         "longer, no number",
         None,
+    ),
+    Claim(
+        "control flow: longer drafts than other code (k* >= 4)",
+        "lengths",
+        CONTROL_FLOW,
+        OTHER_CODE.name,
+        AT_LEAST_4,
+        1,
+        "the source compares with all else, prose included",
+        None,
+        _CONTROL,
     ),
     Claim(
         "Latin ↔ Cyrillic: more new experts",
@@ -121,7 +142,7 @@ CLAIMS = (
         SCRIPT_LEVELS,
     ),
     Claim(
-        "first mismatch: no spike against the step before",
+        _MISMATCH,
         "mismatches",
         AT_CHANGE,
         REST,
@@ -139,6 +160,7 @@ CLAIMS = (
         0,
         "the source does not say which of the two rows it took",
         SCRIPT_LEVELS,
+        _MISMATCH,
     ),
 )
 
@@ -159,6 +181,9 @@ class Finding:
         The differences here, None where the traces lack what is compared.
     verdict, verdict_within
         `SHOWS`, `DOES_NOT` or `UNDECIDED`, by rule.
+    verdict_from_1, verdict_within_from_1
+        The same where only lengths from 1 on may be chosen, as in the source; None where that changes nothing by
+        definition.
     """
 
     claim: Claim
@@ -168,6 +193,8 @@ class Finding:
     within: Difference | None
     verdict: str
     verdict_within: str
+    verdict_from_1: str | None = None
+    verdict_within_from_1: str | None = None
 
 
 def verdict(sign: int, effect: float | None, found: Difference | None) -> str:
@@ -196,30 +223,68 @@ def verdict(sign: int, effect: float | None, found: Difference | None) -> str:
 
 
 def findings(
-    lengths: Sequence[Comparison], experts: Sequence[Comparison], mismatches: Sequence[Comparison], top_k: int | None
+    lengths: Sequence[Comparison],
+    experts: Sequence[Comparison],
+    mismatches: Sequence[Comparison],
+    top_k: int | None,
+    from_1: Sequence[Comparison] | None = None,
 ) -> list[Finding]:
-    """Hold every claim of the source against these traces."""
+    """Hold every claim of the source against these traces, new experts in each column that the traces hold.
+
+    Parameters
+    ----------
+    lengths, experts, mismatches
+        The comparisons here.
+    top_k
+        Experts a token here.
+    from_1
+        Those of draft lengths where only lengths from 1 on may be chosen; None where `lengths` are.
+    """
     about = {"lengths": lengths, "experts": experts, "mismatches": mismatches}
     rows = []
     for claim in CLAIMS:
-        measures = (
-            (claim.measure,) if claim.measure else ("recorded", "routing")[:: -1 if claim.about == "experts" else 1]
-        )
-        found = _first(about[claim.about], claim, measures)
-        pooled, within = (None, None) if found is None else (found.pooled, found.within)
-        effects = [_effect(claim, one, top_k) for one in (pooled, within)]
-        words = [verdict(claim.sign, e, one) for e, one in zip(effects, (pooled, within), strict=True)]
-        rows.append(Finding(claim, effects[0], "" if found is None else found.measure, pooled, within, *words))
+        for found in _about(about[claim.about], claim) or (None,):
+            effect, words = _held_against(claim, found, top_k)
+            again: tuple[str | None, ...] = (None, None)
+            if claim.about == "lengths" and from_1 is not None:
+                again = _held_against(claim, next(iter(_about(from_1, claim)), None), top_k)[1]
+            pooled, within = (None, None) if found is None else (found.pooled, found.within)
+            measure = "" if found is None else found.measure
+            rows.append(Finding(claim, effect, measure, pooled, within, *words, *again))
     return rows
 
 
-def _first(rows: Sequence[Comparison], claim: Claim, measures: Sequence[str]) -> Comparison | None:
-    """Give the comparison that a claim is about, by the first of the measures there is."""
-    for measure in measures:
-        for row in rows:
-            if (row.group, row.against, row.measure) == (claim.group, claim.against, measure):
-                return row
-    return None
+def counted(rows: Sequence[Finding]) -> dict[str, str]:
+    """Say of each finding of the source, by its name, what all of its readings and expert columns say together."""
+    together: dict[str, list[Finding]] = {}
+    for one in rows:
+        together.setdefault(one.claim.finding, []).append(one)
+    return {name: _together(some) for name, some in together.items()}
+
+
+def _together(rows: Sequence[Finding]) -> str:
+    pooled, within = {one.verdict for one in rows}, {one.verdict_within for one in rows}
+    if pooled == {SHOWS}:
+        return "show, pooled and within generations" if within == {SHOWS} else "show pooled only"
+    if pooled == {DOES_NOT}:
+        return "do not show"
+    return "depend on the reading" if len(pooled) > 1 else UNDECIDED
+
+
+def _held_against(claim: Claim, found: Comparison | None, top_k: int | None) -> tuple[float | None, tuple[str, ...]]:
+    """The source's effect carried over, pooled, and the verdicts pooled and within generations."""
+    both = (None, None) if found is None else (found.pooled, found.within)
+    effects = [_effect(claim, one, top_k) for one in both]
+    return effects[0], tuple(verdict(claim.sign, e, one) for e, one in zip(effects, both, strict=True))
+
+
+def _about(rows: Sequence[Comparison], claim: Claim) -> list[Comparison]:
+    """Give the comparisons that a claim is about: one, or one an expert column."""
+    return [
+        row
+        for row in rows
+        if (row.group, row.against) == (claim.group, claim.against) and claim.measure in ("", row.measure)
+    ]
 
 
 def _effect(claim: Claim, found: Difference | None, top_k: int | None) -> float | None:

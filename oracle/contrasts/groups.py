@@ -22,6 +22,7 @@ class Group(NamedTuple):
 
 ALL = Group("all", "all")
 PROSE = Group("label", name_of(Label.PROSE_VOCABULARY))
+CONTROL_FLOW, OTHER_CODE = Group("flag", "control_flow"), Group("flag", "other code")
 _ORDER = {name_of(label): int(label) for label in Label} | {name: i for i, name in enumerate(FLAGS)}
 
 
@@ -61,6 +62,21 @@ def groups_of(labels: Sequence[TokenLabels]) -> tuple[tuple[Group, ...], NDArray
     found[ALL] = np.ones(len(label), np.bool_)
     groups = in_order(found)
     return groups, np.stack([found[group] for group in groups], axis=1)
+
+
+def control_flow_and_other_code(labels: Sequence[TokenLabels]) -> tuple[tuple[Group, ...], NDArray[np.bool_]]:
+    """Part the code of a batch: control flow occurs in code only, so against all else it is compared with prose, too.
+
+    Returns
+    -------
+    groups
+        `CONTROL_FLOW` and `OTHER_CODE`.
+    member : (N, 2) bool
+        Whether a token belongs to one of them.
+    """
+    flag = _whole(labels, CONTROL_FLOW.name).astype(np.bool_)
+    code = _whole(labels, "mode") == Mode.CODE
+    return (CONTROL_FLOW, OTHER_CODE), np.stack([flag, code & ~flag], axis=1)
 
 
 def _whole(labels: Sequence[TokenLabels], name: str) -> NDArray[np.int64]:

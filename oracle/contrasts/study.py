@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
+from numpy.typing import NDArray
 
 from oracle.analysis import check_carried
 from oracle.contexts import contexts_of
@@ -12,7 +13,15 @@ from oracle.contrasts import lengths as k_sums
 from oracle.contrasts import steps
 from oracle.contrasts.comparisons import Comparison, GroupMean, comparisons, group_means
 from oracle.contrasts.findings import Finding, findings
-from oracle.contrasts.groups import ALL, PROSE, groups_of
+from oracle.contrasts.groups import (
+    ALL,
+    CONTROL_FLOW,
+    OTHER_CODE,
+    PROSE,
+    Group,
+    control_flow_and_other_code,
+    groups_of,
+)
 from oracle.contrasts.sums import GroupSums, join
 from oracle.costs import LengthCosts, LengthRange, length_costs
 from oracle.errors import InputError
@@ -27,11 +36,12 @@ NEEDED = ("token_text", *steps.DRAFT_COLUMNS, "experts", "new_experts", "unique_
 
 @dataclass(frozen=True)
 class Plan:
-    """What is asked of every batch: see `contrasts`."""
+    """What is asked of every batch: see `contrasts`; `costs_from_1` where k = 0 is allowed, as the source does not."""
 
     costs: LengthCosts
     unique_experts: str | None = None
     drafts: bool = True
+    costs_from_1: LengthCosts | None = None
 
 
 @dataclass(frozen=True)
@@ -39,6 +49,8 @@ class BatchSums:
     """What came out of one batch: sums of k* (each position 1; visit probability), of new experts, and at mismatches.
 
     `drafted` are mismatches of recorded drafts, `expected` those by match probability; None without the columns.
+    `code_sums` are k* of control flow and of other code, `sums_from_1` and `code_sums_from_1` those of lengths from 1
+    on, None where no shorter one is allowed anyway.
     """
 
     generations: int
@@ -50,6 +62,9 @@ class BatchSums:
     experts: GroupSums | None
     drafted: GroupSums | None
     expected: GroupSums | None
+    code_sums: GroupSums
+    sums_from_1: GroupSums | None
+    code_sums_from_1: GroupSums | None
 
 
 @dataclass(frozen=True)
@@ -103,11 +118,19 @@ def sum_batch(traces: Traces, plan: Plan) -> BatchSums:
     """Solve one batch, label its tokens and sum by group."""
     costs, cluster, K = plan.costs, traces.cluster_of, plan.costs.k_max
     check_carried(traces, K)
-    groups, member = groups_of(contexts_of(traces))
+    labels = contexts_of(traces)
+    groups, member = groups_of(labels)
+    of_code = control_flow_and_other_code(labels)
     problem = make_problem(traces, K, plan.unique_experts)
     draft_length = solve(problem, costs).draft_length
-    weights = (np.ones(traces.positions), visits(problem, draft_length))
-    of_k = [k_sums.length_sums(draft_length, w, costs, groups, member, traces.offsets, cluster) for w in weights]
+    once, visited = np.ones(traces.positions), visits(problem, draft_length)
+    from_1 = plan.costs_from_1
+    length_from_1 = None if from_1 is None else solve(problem, from_1).draft_length
+    of_k = partial(k_sums.length_sums, offsets=traces.offsets, cluster=cluster)
+
+    def of_k_from_1(groups: tuple[Group, ...], member: NDArray[np.bool_]) -> GroupSums | None:
+        return None if length_from_1 is None or from_1 is None else of_k(length_from_1, once, from_1, groups, member)
+
     new = steps.new_experts_by_step(traces, K) if K else {}
     routing = {source: x for source, x in new.items() if source == "routing"}
     chains = plan.drafts and set(steps.DRAFT_COLUMNS) <= set(traces.table.column_names)
@@ -116,11 +139,14 @@ def sum_batch(traces: Traces, plan: Plan) -> BatchSums:
         problem.positions,
         problem.experts_from,
         traces.top_k,
-        of_k[0],
-        of_k[1],
+        of_k(draft_length, once, costs, groups, member),
+        of_k(draft_length, visited, costs, groups, member),
         experts=steps.step_sums(new, groups, member, traces.offsets, cluster) if new else None,
         drafted=steps.mismatch_sums(new, steps.drafted(traces, K), traces.offsets, cluster) if new and chains else None,
         expected=steps.mismatch_sums(routing, steps.expected(traces, K), traces.offsets, cluster) if routing else None,
+        code_sums=of_k(draft_length, once, costs, *of_code),
+        sums_from_1=of_k_from_1(groups, member),
+        code_sums_from_1=of_k_from_1(*of_code),
     )
 
 
@@ -158,7 +184,8 @@ def contrasts(
         Faulty traces, or none; no token texts; chains of draft tokens that cannot be used.
     """
     costs = length_costs(model, lengths.k_min, lengths.k_max)
-    plan = Plan(costs, unique_experts, drafts)
+    from_1 = length_costs(model, 1, lengths.k_max) if costs.lengths[0] == 0 and lengths.k_max > 1 else None
+    plan = Plan(costs, unique_experts, drafts, from_1)
     kept: list[BatchSums] = []
     for result in in_order(partial(sum_batch, plan=plan), batches, threads):
         kept.append(result)
@@ -180,6 +207,7 @@ def _gather(parts: Sequence[BatchSums], costs: LengthCosts, lengths: LengthRange
     differences, visit_differences = (_length_differences(sums) for sums in (of_k, of_visits))
     of_experts = [] if experts is None else comparisons(experts, experts.groups)
     at_mismatches = [[] if s is None else comparisons(s, steps.MISMATCHES) for s in (drafted, expected)]
+    from_1 = _joined(parts, "sums_from_1")
     top_k = next((part.top_k for part in parts if part.top_k is not None), None)
     return Contrasts(
         lengths=lengths,
@@ -197,8 +225,20 @@ def _gather(parts: Sequence[BatchSums], costs: LengthCosts, lengths: LengthRange
         experts=of_experts,
         drafted=at_mismatches[0],
         expected=at_mismatches[1],
-        findings=findings(differences, of_experts, at_mismatches[0] or at_mismatches[1], top_k),
+        findings=findings(
+            [*differences, *_of_code(parts, "code_sums")],
+            of_experts,
+            at_mismatches[0] or at_mismatches[1],
+            top_k,
+            None if from_1 is None else [*_length_differences(from_1), *_of_code(parts, "code_sums_from_1")],
+        ),
     )
+
+
+def _of_code(parts: Sequence[BatchSums], name: str) -> list[Comparison]:
+    """Control flow against other code."""
+    sums = _joined(parts, name)
+    return [] if sums is None else comparisons(sums, [CONTROL_FLOW], OTHER_CODE)
 
 
 def _joined(parts: Sequence[BatchSums], name: str) -> GroupSums | None:

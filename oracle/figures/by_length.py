@@ -1,11 +1,17 @@
 """Figures of draft lengths side by side: the plateau, the terms of a round, how often each is chosen."""
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from oracle.by_length import ByLength, Value, limits, round_terms, shares
 from oracle.figures.drawing import BLUE, GREEN, GREY, ORANGE, PURPLE, panels, save, with_bars
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 _MANY = 16  # lengths from which only every fourth is named on the axis
 _PARTS = (
@@ -27,8 +33,7 @@ def speedup_by_limit(found: ByLength, path: Path) -> Path:
         with_bars(
             ax, k, [_bar(o.static_speedup) for o in rows], color=ORANGE, mark="s", label="static, K = k", line=True
         )
-        ax.set_xticks(k if len(k) <= _MANY else k[::4])
-        ax.set_xlabel("maximum draft length k")
+        _lengths_below(ax, k, "maximum draft length k")
         ax.set_ylabel(f"speed-up over k = {rows[0].draft_length}")
         ax.legend()
         return save(figure, path)
@@ -48,8 +53,7 @@ def terms_by_length(found: ByLength, path: Path) -> Path:
                     linewidth=0.3,
                 )  # fmt: skip
                 under = under + parts[:, i]
-        ax.set_xticks(k if len(k) <= _MANY else k[::4])
-        ax.set_xlabel("draft length k")
+        _lengths_below(ax, k, "draft length k")
         ax.set_ylabel("mean cost of a round, ms")
         ax.grid(axis="x", visible=False)
         handles, labels = ax.get_legend_handles_labels()
@@ -70,13 +74,18 @@ def chosen_lengths(found: ByLength, path: Path) -> Path:
             ax.bar(k + beside, [bar[0] or 0.0 for bar in bars], 0.4, label=name, color=colour + "66", hatch=hatch,
                    edgecolor=colour, linewidth=0.5)  # fmt: skip
             with_bars(ax, k + beside, bars, color=colour, mark="none")
-        ax.set_xticks(k if len(k) <= _MANY else k[::4])
-        ax.set_xlabel("cost-optimal draft length k*")
+        _lengths_below(ax, k, "cost-optimal draft length k*")
         ax.set_ylabel("% of decisions")
         ax.set_ylim(bottom=0)
         ax.grid(axis="x", visible=False)
         ax.legend()
         return save(figure, path)
+
+
+def _lengths_below(ax: "Axes", k: Sequence[float] | NDArray[Any], name: str) -> None:
+    """Name the lengths on the axis below, every fourth where there are many."""
+    ax.set_xticks(k if len(k) <= _MANY else k[::4])
+    ax.set_xlabel(name)
 
 
 def _bar(value: Value, scale: float = 1.0) -> tuple[float | None, float | None, float | None]:

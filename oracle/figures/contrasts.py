@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from oracle.contrasts import Comparison, Contrasts, Difference, Group
+from oracle.contrasts.comparisons import REST
 from oracle.contrasts.estimates import Estimate
 from oracle.contrasts.lengths import AT_LEAST_4, MEAN
 from oracle.contrasts.steps import MISMATCHES
@@ -19,9 +20,32 @@ _ROW = 0.23  # inches of one row
 _APART = 0.34  # rows, between the marks of one row
 
 
+def length_measure(found: Contrasts) -> str:
+    """The measure of k* that is drawn: the share of long drafts, else the mean."""
+    return AT_LEAST_4 if any(mean.measure == AT_LEAST_4 for mean in found.means) else MEAN
+
+
+def expert_measure(found: Contrasts) -> str:
+    """The expert column that is drawn: routing, else recorded."""
+    return "routing" if any(one.measure == "routing" for one in found.experts) else "recorded"
+
+
+def of_rest(comparisons: Sequence[Comparison], measure: str) -> dict[Group, Comparison]:
+    """Comparisons of one measure with the rest, by group."""
+    return {one.group: one for one in comparisons if one.measure == measure and one.against == REST}
+
+
+def at_mismatches(found: Contrasts) -> list[tuple[str, dict[Group, Difference]]]:
+    """Pooled differences at mismatches by what is drawn as one series; series without any are left out."""
+    series = [("recorded, drafts", found.drafted, "recorded"), ("routing, drafts", found.drafted, "routing")]
+    series += [("routing, match probability", found.expected, "routing")]
+    there = [(name, {one.group: one.pooled for one in rows if one.measure == m}) for name, rows, m in series]
+    return [(name, by) for name, by in there if by]
+
+
 def lengths_figure(found: Contrasts, path: Path) -> Path:
     """Share of long drafts (else mean k*) of every group, and how far it lies from the rest; each with intervals."""
-    measure = AT_LEAST_4 if any(mean.measure == AT_LEAST_4 for mean in found.means) else MEAN
+    measure = length_measure(found)
     means = [mean for mean in found.means if mean.measure == measure]
     visits = {mean.group: mean for mean in found.visit_means if mean.measure == measure}
     groups = [mean.group for mean in means]
@@ -41,7 +65,7 @@ def lengths_figure(found: Contrasts, path: Path) -> Path:
 
 def experts_figure(found: Contrasts, path: Path) -> Path:
     """New experts of every group against the rest, and where a draft first differs; steps aligned, with intervals."""
-    measure = "routing" if any(one.measure == "routing" for one in found.experts) else "recorded"
+    measure = expert_measure(found)
     ours = [one for one in found.experts if one.measure == measure]
     groups = [one.group for one in ours]
     names = [_name(one.group, f"{one.pooled.clusters}") for one in ours]
@@ -83,7 +107,7 @@ def _kinds(axes: Sequence["Axes"], groups: Sequence[Group]) -> None:
 
 def _rest(ax: "Axes", groups: Sequence[Group], comparisons: Sequence[Comparison], measure: str, scale: float) -> None:
     """Pooled differences from the rest and those within generations; hollow where one cannot be claimed."""
-    at = {one.group: one for one in comparisons if one.measure == measure and one.against == "rest"}
+    at = of_rest(comparisons, measure)
     rows: list[list[Difference | None]] = []
     for group in groups:
         one = at.get(group)
@@ -96,10 +120,7 @@ def _rest(ax: "Axes", groups: Sequence[Group], comparisons: Sequence[Comparison]
 
 def _mismatches(ax: "Axes", found: Contrasts) -> None:
     """One row a contrast, one mark a column of experts and kind of mismatch."""
-    series = [("recorded, drafts", found.drafted, "recorded"), ("routing, drafts", found.drafted, "routing")]
-    series += [("routing, match probability", found.expected, "routing")]
-    there = [(name, {one.group: one.pooled for one in rows if one.measure == m}) for name, rows, m in series]
-    there = [(name, by) for name, by in there if by]
+    there = at_mismatches(found)
     rows = [[by.get(group) for _, by in there] for group in MISMATCHES]
     ax.axvline(0, color=GREY, linewidth=0.8)
     hollow = [[each is not None and each.word != "" for each in row] for row in rows]

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from oracle.figures.drawing import BLUE, GREY, ORANGE, panels, save, with_bars
 from oracle.latency.evidence import Evidence
-from oracle.latency.tables import CoefficientTable, FitResult
+from oracle.latency.tables import CoefficientRow, CoefficientTable, FitResult
 
 MOST_POINTS = 150  # a panel; more would only blacken it
 
@@ -21,6 +21,14 @@ def sampled_rounds(evidence: Evidence, table: CoefficientTable) -> list[NDArray[
     ]
 
 
+def line_of(evidence: Evidence, row: CoefficientRow) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Both ends of the fitted line of one m at its mean context: unique experts and milliseconds."""
+    here = evidence.columns["unique_experts"][evidence.m == row.m]
+    ends = np.array([here.min(), here.max()], dtype=np.float64)
+    at_mean = row.beta0_ms.value + row.context_ms_per_token.value * row.mean_context_len
+    return ends, at_mean + row.alpha_ms_per_expert.value * ends
+
+
 def time_by_experts(evidence: Evidence, table: CoefficientTable, path: Path) -> Path:
     """Verification time against unique experts, one panel an m, with the fitted line at the mean context."""
     rows = table.rows
@@ -30,9 +38,7 @@ def time_by_experts(evidence: Evidence, table: CoefficientTable, path: Path) -> 
             here = np.flatnonzero(evidence.m == row.m)
             U, T = evidence.columns["unique_experts"], evidence.columns["target_ms"]
             ax.plot(U[shown], T[shown], ".", color=BLUE, alpha=0.35, markersize=3)
-            ends = np.array([U[here].min(), U[here].max()])
-            at_mean = row.beta0_ms.value + row.context_ms_per_token.value * row.mean_context_len
-            ax.plot(ends, at_mean + row.alpha_ms_per_expert.value * ends, color=ORANGE)
+            ax.plot(*line_of(evidence, row), color=ORANGE)
             borrowed = "" if row.alpha_source == "own" else " (borrowed)"
             ax.set_title(f"m = {row.m}: {row.alpha_ms_per_expert.value:.3f} ms/expert{borrowed}")
             low, high = np.quantile(T[here], [0.002, 0.998])

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from oracle.figures.drawing import BLUE, GREY, ORANGE, RED, panels, save
 from oracle.stability.decisions import LABELS, LEANING, STABLE
@@ -45,14 +46,23 @@ def _bars(ax: "Axes", found: Stability) -> None:
     ax.grid(axis="x", visible=False)
 
 
+def shares_below(found: Stability) -> list[tuple[str, NDArray[np.float64], NDArray[np.float64]]]:
+    """Name of each curve, the shares of draws x, and the share of decisions below each."""
+    edges = np.linspace(0.0, 1.0, BINS + 1)[:-1]
+    curves = []
+    for weight, name in ((POSITIONS, "each position once"), (VISITS, "by rounds")):
+        counts = found.histogram[weight]
+        if counts.sum() > 0:
+            curves.append((name, edges, np.concatenate([[0.0], np.cumsum(counts)[:-1]]) / counts.sum()))
+    return curves
+
+
 def _below(ax: "Axes", found: Stability) -> None:
     """Share of the decisions whose k* is optimal in fewer draws than x: at 0.5 the open ones."""
-    edges = np.linspace(0.0, 1.0, BINS + 1)[:-1]
-    for weight, name, color, mark in ((POSITIONS, "each position once", GREY, "s"), (VISITS, "by rounds", BLUE, "o")):
-        whole = found.histogram[weight].sum()
-        if whole > 0:
-            below = np.concatenate([[0.0], np.cumsum(found.histogram[weight])[:-1]])
-            ax.plot(edges, 100 * below / whole, color=color, marker=mark, markersize=3, label=name)
+    looks = {"each position once": (GREY, "s"), "by rounds": (BLUE, "o")}
+    for name, edges, below in shares_below(found):
+        color, mark = looks[name]
+        ax.plot(edges, 100 * below, color=color, marker=mark, markersize=3, label=name)
     for least in (LEANING, STABLE):
         ax.axvline(least, color=RED, linewidth=0.8, linestyle=":")
     ax.set_xlim(0, 1)

@@ -1,9 +1,10 @@
 """From the material to the page: every section in its order, and those that are left out."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
+from oracle.errors import printable
 from oracle.pages.headline import summary
-from oracle.pages.material import Material
+from oracle.pages.material import DESCRIBED, Material
 from oracle.pages.page import LeftOut, Page, Section
 from oracle.pages.sections.ablation import ablation
 from oracle.pages.sections.contrasts import contrasts
@@ -12,6 +13,7 @@ from oracle.pages.sections.latency import latency
 from oracle.pages.sections.lengths import chosen, maximum, round_cost
 from oracle.pages.sections.limits import limits
 from oracle.pages.sections.policies import policies
+from oracle.pages.sections.serving import serving
 from oracle.pages.sections.stability import stability
 
 SECTIONS: tuple[Callable[[Material], Section | LeftOut], ...] = (
@@ -20,6 +22,7 @@ SECTIONS: tuple[Callable[[Material], Section | LeftOut], ...] = (
     round_cost,
     chosen,
     latency,
+    serving,
     ablation,
     stability,
     contrasts,
@@ -29,13 +32,20 @@ SECTIONS: tuple[Callable[[Material], Section | LeftOut], ...] = (
 )
 
 
-def compose(material: Material, title: str) -> Page:
-    """Write every section that the material gives."""
-    made = [section(material) for section in SECTIONS]
+def recorded_on(described: Mapping[str, str]) -> str:
+    """Say what the traces were recorded on, in the words of their metadata."""
+    return "; ".join(f"{name}: {printable(described[name], 200)}" for name in DESCRIBED if described.get(name))
+
+
+def compose(material: Material, title: str, made: str | None = None) -> Page:
+    """Write every section that the material gives; `made` is the day that the page names, if any."""
+    written = [section(material) for section in SECTIONS]
     return Page(
         title=title,
         summary=summary(material),
-        sections=tuple(one for one in made if isinstance(one, Section)),
-        left_out=tuple(one for one in made if isinstance(one, LeftOut)),
+        sections=tuple(one for one in written if isinstance(one, Section)),
+        left_out=tuple(one for one in written if isinstance(one, LeftOut)),
         provenance=material.provenance,
+        made=made,
+        recorded_on=recorded_on(material.described),
     )

@@ -1,4 +1,4 @@
-"""The summary in three sentences: what to set, what else was compared, and where the bound is.
+"""The summary in three paragraphs: what to set, what else was compared, and where the bound is.
 
 What to set follows the rule of `tuning.deployment` by held-out expected scores, as `draft-oracle policies` does; what
 recorded matches of greedy texts say of it stands beside.
@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from oracle.errors import printable
 from oracle.pages.material import Absent, Material
 from oracle.policies import static
-from oracle.realised.scores import Difference
+from oracle.realised.scores import Difference, differences
 from oracle.resampling import Interval
 from oracle.summaries.deployment import greedy_difference
 from oracle.summaries.recommendation import recommendation_tables
 from oracle.tables import show
-from oracle.tuning import Compared, Deployment, Tuned, Tuning, deployment, scored
+from oracle.tuning import FEW_CLUSTERS, Compared, Deployment, Tuned, Tuning, deployment, scored
 
 _OFF = "off (K = 0)"
 
@@ -71,33 +71,61 @@ def setting(material: Material) -> Setting | None:
 def summary(material: Material) -> tuple[str, str, str]:
     """The three sentences."""
     found = setting(material)
+    basis = _basis(material, "in-sample" if found is None else "held out")
     if found is None:
         verdict, why = (str(row["value"]) for row in recommendation_tables([material.answer])[0].rows[:2])
         because = "there is one cluster with positions only"
         if isinstance(material.policies, Absent):
             because = material.policies.why
-        said = f"Recommended setting: {verdict} ({why}); in-sample."
+        said = f"Recommended setting: {verdict} ({why}); {basis}."
         return said, f"Policies were not compared on held-out generations: {because}.", _bound(material)
-    return _what_to_set(found), _what_else(found), _bound(material)
+    return f"{_what_to_set(found, _against_1(material))}; {basis}.", _what_else(found), _bound(material)
 
 
-def _what_to_set(found: Setting) -> str:
+def _basis(material: Material, how: str) -> str:
+    """Say what the first sentence rests on, and what makes it rest on little."""
+    study = material.study
+    said = f"expected, {how}, n = {study.positions:,} tokens, {study.clusters:,} clusters"
+    if study.clusters < FEW_CLUSTERS:
+        said += f": fewer than {FEW_CLUSTERS}, so no difference can be claimed"
+    if _without_experts(material):
+        said += "; the traces hold no expert columns but the latency model prices experts: costs are without them"
+    return said
+
+
+def _without_experts(material: Material) -> bool:
+    """Whether a model of a Mixture of Experts was applied to traces of a dense target."""
+    study = material.study
+    return study.experts_from == "none" and any(study.model.alpha_ms_per_expert)
+
+
+def _against_1(material: Material) -> str:
+    """Give what K = 1 takes against off, on all traces; "" where either may not be chosen."""
+    found = material.policies
+    if isinstance(found, Absent) or not {static(0), static(1)} <= set(found.fixed.policies):
+        return ""
+    one = next(d for d in differences(found.fixed, static(0)) if d.policy == static(1))
+    return f"K = 1 takes {_ms(one.ms_per_token, one.interval, '+.3f')} ms more, in-sample"
+
+
+def _what_to_set(found: Setting, against_1: str) -> str:
     best, off = found.tuning.families[0], found.tuning.without_ms_per_token
     if found.chosen == static(0):
         if best.chosen_on_all == static(0):
-            return f"Recommended setting: {_OFF}, {show(off)} ms a token: off wins, no static length is faster."
+            said = f"Recommended setting: {_OFF}, {show(off)} ms a token: off wins, no static length is faster"
+            return f"{said} ({against_1})" if against_1 else said
         why = (
             "" if best.against_off is None else f"; against it K = {_length(best)} takes {_compared(best.against_off)}"
         )
-        return f"Recommended setting: {_OFF}, {show(off)} ms a token{why}, held out."
+        return f"Recommended setting: {_OFF}, {show(off)} ms a token{why}"
     if found.policy is not None and found.chosen == found.policy.chosen_on_all and found.replaces:
         instead = _OFF if found.expected.against == static(0) else f"K = {_length(best)}"
         difference = (
             "" if found.expected.difference is None else f", against {instead} {_compared(found.expected.difference)}"
         )
-        return f"Recommended setting: {printable(found.chosen)}, {_held(found.policy)}{difference}."
+        return f"Recommended setting: {printable(found.chosen)}, {_held(found.policy)}{difference}"
     against = "" if best.against_off is None else f", against {_OFF} {_compared(best.against_off)}"
-    return f"Recommended setting: K = {_length(best)}, {_held(best)}{against}."
+    return f"Recommended setting: K = {_length(best)}, {_held(best)}{against}"
 
 
 def _length(best: Tuned) -> str:
@@ -145,6 +173,8 @@ def _bound(material: Material) -> str:
     said = f"The bound, every draft length chosen with all knowledge, is {show(oracle.ms_per_token)} ms a token"
     if oracle.speedup is not None:
         said += f", {show(oracle.speedup - 1, '.1f', 100)} % faster than {_OFF}"
+    if study.experts_from == "none":
+        return said + "."
     moved = next((p for p in study.ablations[0].prevalence if p.boundary == "any"), None) if study.ablations else None
     blind = next((score for score in study.scores if score.policy == "blind"), None)
     if moved is None or blind is None:

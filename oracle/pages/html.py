@@ -3,7 +3,7 @@
 import base64
 import hashlib
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -37,7 +37,7 @@ def html_text(page: Page) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals |= {"cells_of": cells_of, "tokens_of": tokens_of, "downloads_of": downloads_of}
+    environment.globals |= {"cells_of": cells_of, "tokens_of": tokens_of, "downloads_of": named_downloads()}
     return environment.get_template("report.html.j2").render(
         page=page,
         style=Markup(style),  # a file of this package
@@ -78,12 +78,22 @@ def cells_of(table: Table) -> dict[str, Any]:
     }
 
 
-def downloads_of(table: Table) -> list[tuple[str, str, str]]:
-    """What can be had of a table: kind, name of the file, link."""
-    return [
-        ("CSV", f"{table.name}.csv", data_uri(csv_text(table), "text/csv")),
-        ("JSON", f"{table.name}.json", data_uri(json_text(table), "application/json")),
-    ]
+def named_downloads() -> Callable[[Table], list[tuple[str, str, str]]]:
+    """Give what says what can be had of each table of a page: kind, name of the file, link; one name a table."""
+    named: dict[str, list[Table]] = {}
+
+    def downloads_of(table: Table) -> list[tuple[str, str, str]]:
+        alike = named.setdefault(table.name, [])
+        at = next((i for i, one in enumerate(alike) if one is table), len(alike))
+        if at == len(alike):
+            alike.append(table)
+        name = table.name if at == 0 else f"{table.name}-{at + 1}"
+        return [
+            ("CSV", f"{name}.csv", data_uri(csv_text(table), "text/csv")),
+            ("JSON", f"{name}.json", data_uri(json_text(table), "application/json")),
+        ]
+
+    return downloads_of
 
 
 def tokens_of(panel: Panel) -> list[dict[str, Any]]:

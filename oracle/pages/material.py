@@ -1,12 +1,13 @@
 """What a report is written from: everything that was worked out, or why it was not."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from oracle.alpha_path.scales import ScaleTally
 from oracle.by_length import ByLength
 from oracle.contrasts import Contrasts
+from oracle.crossover.study import Studied
 from oracle.illustrations import Chosen
 from oracle.latency.diagnostics.residuals import Residuals
 from oracle.latency.evidence import Evidence
@@ -18,6 +19,8 @@ from oracle.stability.study import Stability
 from oracle.study import Study
 from oracle.tables import Table
 from oracle.tuning import HeldOut
+
+DESCRIBED = ("target", "draft", "engine", "device", "recorder")  # of the metadata of traces, as a report names them
 
 
 @dataclass(frozen=True)
@@ -81,12 +84,14 @@ class Material:
         The recommended static length.
     scales
         The path along a scale on all alpha.
-    policies, rounds, stability, contrasts, cases, gallery
+    policies, rounds, stability, contrasts, cases, gallery, serving
         Or why they are absent.
     warnings
         What was warned of while the inputs were read.
     provenance
         What everything rests on.
+    described
+        What the traces say of their making: those of `DESCRIBED` that they name.
     """
 
     study: Study
@@ -101,6 +106,8 @@ class Material:
     gallery: Chosen | Absent
     warnings: tuple[str, ...]
     provenance: Mapping[str, Any]
+    described: Mapping[str, str] = field(default_factory=dict)
+    serving: Studied | Absent = Absent("batches were not looked at")
 
     @property
     def sample(self) -> str:

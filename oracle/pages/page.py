@@ -107,6 +107,10 @@ class Page:
         What it holds, and what it does not.
     provenance
         What it rests on.
+    made
+        The day on which it was made, UTC; None where it is not to be said.
+    recorded_on
+        What the traces say of target, draft, engine, device and recorder, in words; "" if nothing.
     """
 
     title: str
@@ -114,6 +118,8 @@ class Page:
     sections: tuple[Section, ...]
     left_out: tuple[LeftOut, ...]
     provenance: Mapping[str, Any] = field(default_factory=dict)
+    made: str | None = None
+    recorded_on: str = ""
 
     @property
     def figures(self) -> tuple[Figure, ...]:

@@ -19,7 +19,10 @@ def markdown_text(page: Page, folder: str | None = None) -> str:
     folder
         Where the figures are, seen from the page; None: captions only.
     """
-    parts = [f"# {_said(page.title)}\n", *(f"{_said(sentence)}\n" for sentence in page.summary)]
+    made = [page.provenance["program"], *([page.made] if page.made else [])]
+    parts = [f"# {_said(page.title)}\n", f"{_said(', '.join(made))}\n"]
+    parts += [f"{_said(page.recorded_on)}\n"] if page.recorded_on else []
+    parts += [f"{_said(sentence)}\n" for sentence in page.summary]
     for section in page.sections:
         parts += _section(section, folder)
     if page.left_out:
@@ -68,8 +71,9 @@ def _panel(shown: Shown) -> Iterator[str]:
     yield f"{heads}{rows}"
     for sentence in (*shown.sentences,):
         yield f"- {_said(sentence)}\n"
-    for table in shown.tables:
-        yield f"#{_table(table)}"
+    if shown.tables:
+        names = ", ".join(table.title for table in shown.tables)
+        yield f"- {_said(f'in the HTML and JSON forms of this report: {names}')}\n"
 
 
 def json_report(page: Page) -> str:
@@ -78,6 +82,8 @@ def json_report(page: Page) -> str:
         "format": FORMAT,
         "version": VERSION,
         "title": page.title,
+        "made": page.made,
+        "recorded_on": page.recorded_on,
         "summary": list(page.summary),
         "sections": [_section_values(section) for section in page.sections],
         "left_out": [{"title": one.title, "because": one.why} for one in page.left_out],

@@ -42,9 +42,13 @@ def limit_table(found: ByLength) -> Table:
 
 
 def plateau(found: ByLength) -> int | None:
-    """The shortest maximum that reaches `PLATEAU` of the oracle's gain; None where it gains nothing."""
-    reached = [one for one in limits(found) if one.gain_reached is not None and one.gain_reached.value >= PLATEAU]
-    return reached[0].draft_length if reached else None
+    """The shortest maximum that reaches `PLATEAU` of the oracle's gain; None where only the longest does, or no gain.
+
+    The longest reaches all of it by definition, so that it is no plateau.
+    """
+    shorter = limits(found)[:-1]
+    reached = (one.draft_length for one in shorter if one.gain_reached and one.gain_reached.value >= PLATEAU)
+    return next(reached, None)
 
 
 def round_table(found: ByLength) -> Table:

@@ -3,12 +3,13 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from oracle.contrasts import Comparison, Contrasts, Difference, Finding, Group, GroupMean
+from oracle.contrasts import Comparison, Contrasts, Difference, Group, GroupMean
 from oracle.contrasts.estimates import Estimate
 from oracle.contrasts.lengths import MEAN
 from oracle.contrasts.steps import MISMATCHES
 from oracle.mismatch import FEW_CLUSTERS
-from oracle.tables import Column, Row, Table, interval_cells, number, resampled, show, with_interval, words
+from oracle.summaries.findings import difference_cells, findings_table
+from oracle.tables import Column, Row, Table, interval_cells, number, resampled, with_interval, words
 
 _HEADS = {
     "at_least_4": "k* ≥ 4",
@@ -34,7 +35,7 @@ def contrast_tables(found: Contrasts) -> list[Table]:
     """Findings of the source first, then k* by group and its differences, then new experts; none without positions."""
     if not found.positions:
         return []
-    tables = [_findings(found), _lengths(found)]
+    tables = [findings_table(found), _lengths(found)]
     tables += [_differences(found, "pooled"), _differences(found, "within")] if found.differences else []
     if found.by_step:
         tables += [_steps(found), _experts(found)]
@@ -92,18 +93,6 @@ def _held(one: GroupMean | Difference) -> dict[str, int]:
     return {"generations": one.generations, "clusters": one.clusters}
 
 
-def _cells(key: str, one: Difference) -> dict[str, Any]:
-    """Both levels, the difference with its interval, p and the word for it."""
-    return {
-        f"{key}_mean": one.mean.value,
-        f"{key}_against": one.against.value,
-        **interval_cells(key, one.difference.value, one.difference.interval),
-        f"{key}_p": one.difference.p,
-        f"{key}_p_holm": one.p_holm,
-        f"{key}_word": one.word,
-    }
-
-
 def _difference(head: str, key: str, spec: str, scale: float = 1.0) -> Column:
     """Give a column of differences with interval, and the short word where one cannot be claimed."""
     plain = with_interval(head, key, spec, scale)
@@ -120,10 +109,10 @@ def _differences(found: Contrasts, how: str) -> Table:
             continue
         start = {**_group(one.group), "against": one.against, "decisions": round(difference.weight)}
         row = rows.setdefault((one.group, one.against), {**start, **_held(difference)})
-        row |= _cells(one.measure, difference)
+        row |= difference_cells(one.measure, difference)
         by_rounds = visits.get((one.group, one.against, one.measure))
         if by_rounds is not None:
-            row |= _cells(f"visit_{one.measure}", getattr(by_rounds, how))
+            row |= difference_cells(f"visit_{one.measure}", getattr(by_rounds, how))
     columns = (
         words("", "kind"),
         words("token at t", "group"),
@@ -205,11 +194,11 @@ def _compared(one: Comparison) -> dict[str, Any]:
         "experts": one.measure,
         "weight": one.pooled.weight,
         **_held(one.pooled),
-        **_cells("pooled", one.pooled),
+        **difference_cells("pooled", one.pooled),
         "within_weight": one.within.weight,
         "within_generations": one.within.generations,
         "within_clusters": one.within.clusters,
-        **_cells("within", one.within),
+        **difference_cells("within", one.within),
     }
 
 
@@ -237,61 +226,3 @@ def _mismatches(found: Contrasts) -> Table:
 def _mismatch_rows(comparisons: Sequence[Comparison], by: str) -> Iterator[Row]:
     for group in MISMATCHES:
         yield from ({"by": by, **_compared(one)} for one in comparisons if one.group == group)
-
-
-def _findings(found: Contrasts) -> Table:
-    rows = [_finding(one) for one in found.findings]
-    columns = (
-        words("finding of the source", "finding"),
-        words("source", "source"),
-        number("its effect\nhere", "source_effect", "+.3f"),
-        words("here by", "measure"),
-        number("clus-\nters", "clusters"),
-        Column("here", _levels),
-        with_interval("difference", "pooled", "+.3f"),
-        words("verdict", "verdict"),
-        with_interval("within generations", "within", "+.3f"),
-        words("verdict", "verdict_within"),
-    )
-    notes = [
-        "shows: the interval leaves 0 out on the source's side; does not show: it leaves 0 out on the other side, or "
-        "holds 0 and leaves the source's effect out; not decidable here: all else, and fewer than "
-        f"{FEW_CLUSTERS} clusters",
-        "no spike shows if the interval does not lie above 0 and leaves out the spike that the source saw at a change "
-        "of script",
-        f"its effect here: its odds ratio on the share here; experts scaled from its top-8 to top-{found.top_k}",
-        f"k* depends on the costs, which need not be the source's; draft lengths here: {_range(found)}, there: 1 … 10",
-        f"{resampled(found.clusters)}; findings stated in advance, so p is not corrected for their number",
-    ]
-    title = "Findings of the source (arXiv 2609.22156) beside these traces"
-    return Table("findings", title, columns, rows, notes)
-
-
-def _range(found: Contrasts) -> str:
-    return f"{found.costs.lengths[0]} … {found.costs.lengths[-1]}"
-
-
-def _levels(row: Row) -> str:
-    if row["pooled_mean"] is None:
-        return "–"
-    return f"{show(row['pooled_mean'])} against {show(row['pooled_against'])}"
-
-
-def _finding(one: Finding) -> dict[str, Any]:
-    missing = dict.fromkeys(("mean", "against", "p", "p_holm", "word"))
-    cells: dict[str, Any] = {}
-    for key, difference in (("pooled", one.pooled), ("within", one.within)):
-        if difference is None:
-            cells |= {**{f"{key}_{name}": None for name in missing}, **interval_cells(key, None, None)}
-        else:
-            cells |= _cells(key, difference)
-    return {
-        "finding": one.claim.name,
-        "source": one.claim.said,
-        "source_effect": one.effect,
-        "measure": one.measure or None,
-        "clusters": None if one.pooled is None else one.pooled.clusters,
-        **cells,
-        "verdict": one.verdict,
-        "verdict_within": one.verdict_within,
-    }

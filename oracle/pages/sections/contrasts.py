@@ -3,7 +3,10 @@
 from functools import partial
 
 from oracle.contexts import label_definitions
+from oracle.contrasts import Contrasts, Finding
+from oracle.contrasts.findings import counted
 from oracle.figures.contrasts import experts_figure, lengths_figure
+from oracle.pages.drawn import experts_drawn, lengths_drawn
 from oracle.pages.material import Absent, Material
 from oracle.pages.page import Figure, LeftOut, Section
 from oracle.summaries.contrasts import contrast_tables
@@ -26,7 +29,7 @@ def contrasts(material: Material) -> Section | LeftOut:
             f"generations; hollow: cannot be claimed (not significant after Holm's correction, few clusters); {basis}.",
             "One row a language context: left its draft lengths, right the difference from all other contexts.",
             partial(lengths_figure, found),
-            tables["lengths_by_context"],
+            lengths_drawn(found),
         )
     ]
     if "new_experts_by_context" in tables:
@@ -37,27 +40,37 @@ def contrasts(material: Material) -> Section | LeftOut:
                 f"and where a draft first differs; step 0 left out; {basis}.",
                 "One row a language context: the difference in new experts from the rest; then the first mismatch.",
                 partial(experts_figure, found),
-                tables["new_experts_by_context"],
+                experts_drawn(found),
             )
         )
     findings = tables.pop("findings", None)
     return Section(
         title,
         "contexts",
-        _said(findings),
+        _said(found),
         tuple(figures),
         () if findings is None else (findings,),
         folded=(*tables.values(), _definitions()),
     )
 
 
-def _said(findings: Table | None) -> tuple[str, ...]:
-    """Count what shows here of what the source found."""
-    if findings is None:
-        return ()
-    verdicts = [row["verdict"] for row in findings.rows]
-    counts = ", ".join(f"{word}: {verdicts.count(word)}" for word in dict.fromkeys(verdicts))
-    return (f"{len(verdicts)} findings of the source, held against these traces ({counts}).",)
+def _said(found: Contrasts) -> tuple[str, ...]:
+    """Count what shows here of what the source found, every finding once."""
+    together = list(counted(found.findings).values())
+    counts = "; ".join(f"{word}: {together.count(word)}" for word in dict.fromkeys(together))
+    said = [f"{len(together)} findings of the source, held against these traces, each counted once ({counts})."]
+    lengths = [one for one in found.findings if one.verdict_from_1 is not None]
+    if lengths:
+        other = [one for one in lengths if (one.verdict, one.verdict_within) != _from_1(one)]
+        said.append(
+            f"With draft lengths from 1 on, as in the source, {len(other)} of {len(lengths)} verdicts on draft lengths "
+            "differ" + (f" ({'; '.join(one.claim.name for one in other)})." if other else ".")
+        )
+    return (" ".join(said),)
+
+
+def _from_1(one: Finding) -> tuple[str | None, str | None]:
+    return one.verdict_from_1, one.verdict_within_from_1
 
 
 def _definitions() -> Table:

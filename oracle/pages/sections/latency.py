@@ -5,7 +5,9 @@ from functools import partial
 from oracle.figures import latency as figures
 from oracle.figures.model_file import coefficients_of_model
 from oracle.figures.residuals import NAMES, residuals_in_bins
+from oracle.latency.diagnostics.doubts_about_rounds import on_drift
 from oracle.latency.diagnostics.residuals import Residuals
+from oracle.pages.drawn import coefficients_drawn, rounds_drawn
 from oracle.pages.material import Absent, Material, Rounds
 from oracle.pages.page import Figure, Section
 from oracle.summaries.fit import fit_tables
@@ -23,11 +25,17 @@ def latency(material: Material) -> Section:
     return Section(
         "The latency model",
         "latency",
-        (rounds.agreement,),
+        (rounds.agreement, *_drift(rounds)),
         tuple(_of_rounds(rounds)),
         (table,),
         folded=tuple(fit_tables(rounds.result)),
     )
+
+
+def _drift(rounds: Rounds) -> tuple[str, ...]:
+    """Say what speaks against taking the rounds for independent of when they were recorded."""
+    said = (spot.sentence for spot in on_drift(rounds.evidence, rounds.residuals))
+    return tuple(f"Weak spot of the fit: {one}." for one in said)
 
 
 def _of_file(table: Table) -> Figure:
@@ -51,7 +59,7 @@ def _of_rounds(rounds: Rounds) -> list[Figure]:
             f"line: the joint fit at the mean context of that m ({n}); points are single rounds, so without intervals.",
             f"One panel for each of {len(joint.rows)} m: points of single rounds around the fitted line.",
             partial(figures.time_by_experts, evidence, joint),
-            _points(rounds),
+            rounds_drawn(evidence, joint),
         ),
         Figure(
             "coefficients",
@@ -59,7 +67,7 @@ def _of_rounds(rounds: Rounds) -> list[Figure]:
             f"({n}). Hollow: alpha is borrowed.",
             f"beta0, alpha and c against m = {joint.rows[0].m} … {joint.rows[-1].m}.",
             partial(figures.coefficients_by_m, result),
-            tables["latency_model"],
+            coefficients_drawn(result),
         ),
     ]
     if rounds.residuals.binned:
@@ -85,19 +93,6 @@ def _of_rounds(rounds: Rounds) -> list[Figure]:
             )
         )
     return made
-
-
-def _points(rounds: Rounds) -> Table:
-    """The rounds that the figure draws."""
-    evidence, joint = rounds.evidence, rounds.result.joint
-    names = ("unique_experts", "target_ms", "context_len")
-    rows = [
-        {"m": row.m, **{name: float(evidence.columns[name][i]) for name in names}}
-        for row, shown in zip(joint.rows, figures.sampled_rounds(evidence, joint), strict=True)
-        for i in shown.tolist()
-    ]
-    columns = (number("m", "m"), *(number(name, name) for name in names))
-    return Table("rounds_drawn", "Rounds drawn at random for the figure", columns, rows)
 
 
 def _bins(residuals: Residuals) -> Table:

@@ -1,12 +1,14 @@
 """Draft lengths side by side: the plateau, the cost of a round, the lengths the oracle chooses."""
 
+from collections.abc import Sequence
 from functools import partial
 
+from oracle.by_length import ByLength
 from oracle.figures import by_length as figures
 from oracle.pages.material import Material
 from oracle.pages.page import Figure, Section
 from oracle.summaries.by_length import PLATEAU, limit_table, plateau, round_table, share_table
-from oracle.tables import resampled, show
+from oracle.tables import Row, resampled, show
 
 
 def maximum(material: Material) -> Section:
@@ -15,14 +17,7 @@ def maximum(material: Material) -> Section:
     table = limit_table(found)
     rows = table.rows
     best = max(rows, key=lambda row: row["static_speedup"])
-    flat = plateau(found)
-    said = [
-        f"A maximum of {flat} already reaches {show(PLATEAU, '.0f', 100)} % of what the oracle gains with drafts up to "
-        f"{rows[-1]['draft_length']}."
-        if flat is not None
-        else "The oracle gains nothing over the shortest draft length here, so there is no plateau to find.",
-        f"The fastest static length on these traces is K = {best['draft_length']}.",
-    ]
+    said = [_plateau(found, rows), f"The fastest static length on these traces is K = {best['draft_length']}."]
     return Section(
         "How long a draft may be",
         "maximum",
@@ -40,6 +35,22 @@ def maximum(material: Material) -> Section:
             ),
         ),
         (table,),
+    )
+
+
+def _plateau(found: ByLength, rows: Sequence[Row]) -> str:
+    """Say from which maximum on longer drafts gain next to nothing; the longest reaches everything by definition."""
+    longest, flat = rows[-1]["draft_length"], plateau(found)
+    if rows[-1]["gain_reached"] is None:
+        return "The oracle gains nothing over the shortest draft length here, so there is no plateau to find."
+    share = f"{show(PLATEAU, '.0f', 100)} %"
+    if flat is not None:
+        return f"A maximum of {flat} already reaches {share} of what the oracle gains with drafts up to {longest}."
+    before = rows[-2]
+    return (
+        f"No plateau within {longest}: no shorter maximum reaches {share} of what the oracle gains with drafts up to "
+        f"{longest} (k = {before['draft_length']}: {show(before['gain_reached'], '.1f', 100)} %), so longer drafts "
+        "than were tried may gain more."
     )
 
 

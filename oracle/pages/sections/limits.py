@@ -30,7 +30,9 @@ def _origin(material: Material) -> Table:
     origin = material.provenance
     options = "; ".join(f"{key} {value}" for key, value in origin["options"].items())
     libraries = ", ".join(f"{name} {version}" for name, version in origin["libraries"].items())
+    described = ({"fact": name, "value": text} for name, text in material.described.items())
     rows: list[Row] = [
+        *described,
         {"fact": "made by", "value": f"{origin['program']}, {origin['command']}"},
         {"fact": "with", "value": libraries},
         {"fact": "options", "value": options or None},

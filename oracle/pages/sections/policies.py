@@ -1,10 +1,12 @@
 """Which setting, and what policies give: held out, realised, against the bound."""
 
+from dataclasses import replace
 from functools import partial
 
 from oracle.figures import policies as figures
-from oracle.figures.pareto import pareto_by, pareto_view
+from oracle.figures.pareto import pareto_by
 from oracle.figures.tuning import held_out_policies
+from oracle.pages.drawn import wasted_drawn
 from oracle.pages.headline import setting
 from oracle.pages.material import Absent, Material, Policies
 from oracle.pages.page import Figure, Section
@@ -19,8 +21,13 @@ from oracle.tables import Table, resampled
 from oracle.tuning import Tuning, scored
 
 _STATIC = (
-    "The table of static draft lengths is in-sample, as `recommend` gives it: there, lengths within the stated noise "
-    "of the best are ties, and the shortest of them is taken."
+    "The table of static draft lengths is in-sample, as draft-oracle recommend gives it: there, lengths within the "
+    "stated noise of the best are ties, and the shortest of them is taken."
+)
+_HOW_TO_READ = (
+    "how to read: one row a way to choose the draft length, its parameter tuned on other generations than it is scored "
+    "on (held out); ! looks ahead, so no engine can run it; % of gain: how much it saves of what perfect choices would "
+    "save over drafting off; not significant: the interval holds 0"
 )
 _SHOWN = ("deployment", "tuned_policies", "untuned_policies")
 
@@ -40,6 +47,9 @@ def policies(material: Material) -> Section:
             folded=tuple(recommended[2:]),
         )
     named = {table.name: table for table in found.tables}
+    if "tuned_policies" in named:
+        tuned = named["tuned_policies"]
+        named["tuned_policies"] = replace(tuned, notes=[_HOW_TO_READ, *tuned.notes])
     shown = tuple(named[name] for name in _SHOWN if name in named)
     return Section(
         "Which setting",
@@ -67,7 +77,7 @@ def _figures(found: Policies, named: dict[str, Table]) -> list[Figure]:
     made = []
     if found.held is not None:
         tuning = scored(found.held)
-        made += [_tuned(tuning, named["tuned_policies"]), _wasted(found, tuning, named)]
+        made += [_tuned(tuning, named["tuned_policies"]), _wasted(found, tuning)]
     if found.realised is not None and by_decoding(found.realised):
         made += _realised(found.realised, named)
     return made
@@ -86,16 +96,16 @@ def _tuned(tuning: Tuning, table: Table) -> Figure:
     )
 
 
-def _wasted(found: Policies, tuning: Tuning, named: dict[str, Table]) -> Figure:
+def _wasted(found: Policies, tuning: Tuning) -> Figure:
     assert found.held is not None
-    scores = realised_scores(beside(found.held.expected, found.fixed))
+    scores = {"expected, held out": realised_scores(beside(found.held.expected, found.fixed))}
     return Figure(
         "wasted",
         "Time against draft tokens thrown away: tuned policies held out, static lengths and the oracle as they are; "
         f"expected scores, n = {tuning.tokens:,} tokens; bars: {resampled(tuning.clusters)}.",
         "Policies as points: milliseconds a token against wasted draft tokens a token.",
-        partial(pareto_view, scores),
-        named["tuned_measures"],
+        partial(pareto_by, scores),
+        wasted_drawn(scores, "wasted_drawn"),
     )
 
 
@@ -110,12 +120,14 @@ def _realised(realised: Realised, named: dict[str, Table]) -> list[Figure]:
             f"if it equals the text's, as in greedy decoding; n = {tokens}; bars: {resampled(clusters)}.",
             f"Policies as points, on recorded matches of {', '.join(split)} texts.",
             partial(pareto_by, scores),
-            named["realised_scores"],
+            wasted_drawn(scores, "wasted_realised_drawn"),
         ),
         Figure(
             "calibration",
-            "Do match probabilities come true: share of first draft tokens that match, by match probability; "
-            f"n = {tokens}; bars: {resampled(clusters)}.",
+            "Do match probabilities come true: share of first draft tokens that equal the text's, by match probability "
+            f"(n = {tokens}). "
+            "An engine that accepts sampled tokens by rejection sampling accepts more than equal ones: under the "
+            f"diagonal, sampled texts say nothing against the probabilities; bars: {resampled(clusters)}.",
             "Share of recorded matches against the match probability said beforehand, by decoding, with the diagonal.",
             partial(figures.calibration_curve, calibrate(realised.calibration)),
             named["calibration"],

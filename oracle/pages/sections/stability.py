@@ -3,6 +3,7 @@
 from functools import partial
 
 from oracle.figures.stability import stability_figure
+from oracle.pages.drawn import stability_drawn
 from oracle.pages.material import Absent, Material
 from oracle.pages.page import Figure, LeftOut, Section
 from oracle.summaries.stability import stability_tables
@@ -32,7 +33,7 @@ def stability(material: Material) -> Section | LeftOut:
                 f"Left: stacked bars by k*; {show(whole['stable'], '.0f', 100)} % of all decisions are stable. Right: "
                 "cumulative shares.",
                 partial(stability_figure, found),
-                tables[0],
+                stability_drawn(found),
             ),
         ),
         tuple(tables[1:]),
