@@ -2,21 +2,42 @@
 
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
-from oracle.analysis import BatchResult
 from oracle.changes.record import recorded
 from oracle.costs import LengthCosts
 from oracle.latency.model import LatencyModel
+from oracle.resampling import NO_INTERVALS
+from oracle.traces.schema import GREEDY_OVERLAP
 
 FEW_CLUSTERS = 10
 _APART = 0.02  # relative difference of U at m = 1 that rounding does not explain
 
 
+class Seen(Protocol):
+    """What was seen of traces: a batch's result, or the sums of many."""
+
+    @property
+    def positions(self) -> int:
+        """How many there were."""
+
+    @property
+    def match_kinds(self) -> frozenset[str]:
+        """What the match probabilities are."""
+
+    @property
+    def longest_context(self) -> float:
+        """Largest L(t), tokens."""
+
+    @property
+    def first_unique_sum(self) -> float:
+        """Sum of U(t, 0) over the positions."""
+
+
 def notes_on(
     model: LatencyModel,
     costs: LengthCosts,
-    results: Sequence[BatchResult],
+    results: Sequence[Seen],
     *,
     experts_from: str,
     clusters: int,
@@ -68,7 +89,14 @@ def on_match_kinds(kinds: Collection[str]) -> Iterator[str]:
             "the draft length they were measured at; the oracle sees only what the averages tell apart, so its cost "
             "is too high, and its gain, the regret of static lengths and what adaptive policies gain are lower "
             "bounds, but for sampling error; how match probability goes with unique experts is not in them, so shifts "
-            "by alpha can be off either way; intervals hold how texts differ only if the averages are by request"
+            "by alpha can be off either way"
+        )
+        yield NO_INTERVALS
+    if GREEDY_OVERLAP in kinds:
+        yield (
+            "match probabilities of greedy texts are overlaps Σ min(p, q): what rejection sampling would accept; a "
+            "greedy engine accepts by equality, so costs with a draft are those of sampling, and may be far off for it "
+            "(record --match greedy; `policies` compares the two where tokens were recorded)"
         )
     if "overlap_lower" in kinds:
         yield "match probabilities are lower bounds (match_kind overlap_lower): costs with a draft come out too high"
@@ -81,7 +109,7 @@ def on_match_kinds(kinds: Collection[str]) -> Iterator[str]:
         )
 
 
-def _on_first_experts(model: LatencyModel, results: Sequence[BatchResult]) -> Iterator[str]:
+def _on_first_experts(model: LatencyModel, results: Sequence[Seen]) -> Iterator[str]:
     """Compare U at m = 1, which is top_k in every round of one target, with what the model was fitted on."""
     fitted = float(recorded(model, "mean_unique_experts", 0)[0])
     positions = sum(result.positions for result in results)

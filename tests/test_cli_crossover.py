@@ -76,13 +76,14 @@ def test_a_folder_holds_tables_pictures_and_configurations(recorded: tuple[str, 
     said, out = recorded
     names = sorted(path.name for path in out.iterdir())
     pictures = ["speed-up.svg", "tables.json", "tables.md", "tenants-mixed.svg", "unique-experts.svg"]
-    assert names == ["configuration.txt", *pictures]
+    assert names == ["acceptance-needed.svg", "configuration.txt", *pictures]
     assert json.loads((out / "tables.json").read_text())["tables"] == json.loads(said)["tables"]
     written = (out / "configuration.txt").read_text()
     assert "num_speculative_tokens_per_batch_size" in written
     assert "# 97 % of the batch sizes rest on extrapolated prices: time them first" in written
     for name, word in (
         ("speed-up", "speed-up over K = 0"),
+        ("acceptance-needed", "match probability"),
         ("unique-experts", "uniform formula"),
         ("tenants-mixed", "tenants in a batch"),
     ):
@@ -104,6 +105,10 @@ def test_published_coefficients_and_the_formula() -> None:
     assert [(r["from"], r["to"]) for r in found] == [(1, 1), (12, 744)]
     text = succeeded(*asked)
     assert "first exit: 1; last exit: 744; every batch size was looked at" in text
+    assert "if a token of context of a further request takes 0 ms: first exit: 1; last exit: 579" in text
+    assert "takes as much as for the first request: first exit: 1; last exit: not seen, on to 2,048" in text
+    assert "no drafts (K = 0) beyond, if prices from batch size 1 on are what they are extrapolated to be" in text
+    assert "some K ≥ 1 still pays wherever it does now as long as computing a token takes no more than 0.042 ms" in text
     assert "assumed: a K = 0 round has a base time of 5.7 ms (--off-ms); measure it" in text
     assert "experts: not measured" in text
     without = succeeded("crossover", "-m", PUBLISHED, *BY_FORMULA, "--max-batch-size", "4")
@@ -166,8 +171,30 @@ def test_batches_of_two_tenants_touch_fewer_experts(model: Path) -> None:
         ),
         ((*BY_FORMULA, "--acceptance", "x.csv"), "--match-prob and --acceptance both say the acceptance"),
         ((*BY_FORMULA, "--acceptance-is", "survival"), "--acceptance-is goes with --acceptance, which is not given"),
+        ((*BY_FORMULA, "--kv-bytes", "99"), "--kv-bytes and --bandwidth-gb go together"),
+        (
+            (*BY_FORMULA, "--kv-bytes", "99", "--bandwidth-gb", "2", "--kv-read-ms", "0"),
+            "--kv-read-ms and --kv-bytes both say what reading a token of context takes",
+        ),
         ((*BY_FORMULA, "--kv-tokens", "99"), "the KV cache holds 99 tokens, less than the 1000 of one context"),
     ],
 )
 def test_refusals(asked: tuple[str | Path, ...], said: str) -> None:
     assert said in refused("crossover", *asked, "-m", PUBLISHED)
+
+
+def test_a_cache_that_ends_the_batches_does_not_switch_speculation_off() -> None:
+    asked = ("--match-prob", "0.7", *BY_FORMULA[2:], *ASSUMED, "--kv-tokens", "40000", "--engine", "vllm")
+    said = succeeded("crossover", "-m", PUBLISHED, *asked, "--method", "eagle3", "--draft-model", "x")
+    assert '"num_speculative_tokens_per_batch_size": [[1, 5, 2], [6, 40, 7]]' in said
+    assert "first exit: not seen, on to 39" in said
+    assert "does not fit at 1 of them (first 40, last 40): the KV cache holds drafts of fewer requests" in said
+    assert "unknown at" not in said
+
+
+def test_kv_bytes_over_the_bandwidth_price_context() -> None:
+    more = ("--off-ms", "5.7", "--floor-ms", "0.042", "--kv-bytes", "98304", "--bandwidth-gb", "2000")
+    asked = ("crossover", "-m", PUBLISHED, *BY_FORMULA, "--max-batch-size", "64", "--json")
+    by_bytes, by_time = (succeeded(*asked, *prices) for prices in (more, ASSUMED))
+    for table in ("lengths", "batch_sizes", "schedule"):
+        assert rows(by_bytes, table) == rows(by_time, table)

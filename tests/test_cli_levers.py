@@ -30,7 +30,7 @@ flips with concurrency 1 – 345: FP8, speculation on, prefix cache on; from 346
 the same, capped       nowhere: FP8, speculation on, prefix cache on throughout
 with repetitiveness    0.000 – 0.126: NVFP4, speculation off, prefix cache on; 0.127 – 0.858: NVFP4, speculation on, prefix cache on; 0.859 – 1.000: FP8, speculation on, prefix cache on
 with the prefix share  0.000 – 0.032: FP8, speculation on, prefix cache off; 0.033 – 1.000: FP8, speculation on, prefix cache on
-look again             after every change of precision or draft length; with concurrency above 345, repetitiveness below 0.859, prefix share below 0.033
+look again             after every change of precision or draft length; with concurrency above 345, repetitiveness below 0.859, prefix share below 0.033, a cap on admission pays at concurrency from 49 on
 from                   a closed-form model with the parameters stated below; none of them was fitted from measurements
 """  # noqa: E501
 
@@ -40,13 +40,14 @@ precision  NVFP4 in all slots
 cost       0.08897 ms a token on average
 against    0.09813 for the best that is never touched (NVFP4, speculation on, prefix cache off): 9.34 % less
 hysteresis costs 0 % over levers that follow their break-evens at once
+admission  not capped; a cap would lower the cost in 17 of 24 slots, 3.56 % on average, to 0.08580; requests beyond would wait
 bound      0.08897 if the precision too could change in every slot
 switch     speculation off at 07:00, 187 requests in flight
 switch     prefix cache off at 08:00, 239 requests in flight
 switch     speculation on at 21:00, 150 requests in flight
 switch     prefix cache on at 21:00, 150 requests in flight
 undecided  no slot: the intervals given, if any, leave every lever certain
-"""
+"""  # noqa: E501
 
 
 def test_the_page_comes_first():
@@ -118,6 +119,43 @@ def test_levers_inherited_from_an_earlier_deployment(tmp_path):
     assert line.split() == ["speculation", "on", "0.293", "0.450", "0.350", "-8.0", "+10.2", "SWITCH", "OFF"]
     error = refused("levers", DEPLOYMENT, "--traffic", LEVERS / "day.csv", "--earlier", tmp_path / "then.toml")
     assert error == "error: --earlier compares with one regime now; give traffic as values, not as a series\n"
+
+
+def test_the_earlier_deployment_states_how_it_was_set(tmp_path):
+    running = '\n[running]\nprecision = "FP16"\nspeculation = false\nprefix_cache = true\n'
+    then = tmp_path / "then.toml"
+    then.write_text(DEPLOYMENT.read_text("utf-8") + running, "utf-8")
+    page = succeeded("levers", DEPLOYMENT, "--traffic", AGENT, "--earlier", then)
+    change = page[page.index("Levers inherited from FP16, speculation off, prefix cache on") :]
+    lines = [line.split() for line in change.splitlines()]
+    assert next(line for line in lines if line[:1] == ["speculation"])[-2:] == ["SWITCH", "ON"]
+    assert next(line for line in lines if line[:2] == ["prefix", "cache"])[-2:] == ["stays", "on"]
+    assert "was: as [running] states" in change
+    then.write_text(then.read_text("utf-8").replace('"FP16"\nspec', '"FP12"\nspec').replace("= false", "= 0"), "utf-8")
+    error = refused("levers", DEPLOYMENT, "--traffic", AGENT, "--earlier", then)
+    assert "running.precision is FP12; it is one of FP16, FP8, NVFP4" in error
+    assert "running.speculation is a number; it is true or false" in error
+
+
+def test_the_cap_is_said_first_where_it_pays():
+    busy = AGENT.read_text("utf-8").replace("concurrency = 24", "concurrency = 500")
+    page = succeeded("levers", DEPLOYMENT, "--traffic", "-", stdin=busy)
+    said = page.splitlines()[1]
+    assert said.split(None, 1)[1].startswith(
+        "admit at most 48: FP8, speculation on, prefix cache on (8 draft tokens): 0.057"
+    )
+    assert said.endswith(
+        "without a cap: FP16, speculation on, prefix cache on (8 draft tokens): 0.12711 ms a token, 122 % dearer"
+    )
+
+
+def test_an_eta_above_one_is_said_and_nothing_is_certain(tmp_path):
+    path = tmp_path / "measured.csv"
+    path.write_text("precision,acceptance,rounds\nFP16,0.5,1000\nNVFP4,0.6,1000\n", "utf-8")
+    page = succeeded("levers", DEPLOYMENT, "--traffic", AGENT, "--measured", path)
+    assert "eta of NVFP4 was measured at 1.2000, above 1, where this model ends: it counts as 1" in page
+    assert "certain                nothing: an eta was measured above 1" in page
+    assert "everywhere within the intervals" not in page
 
 
 def test_intervals_leave_a_lever_undecided():

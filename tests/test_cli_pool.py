@@ -133,7 +133,7 @@ def test_the_folder_appears_whole(tmp_path):
     [
         (figures.memory_bars, {"with EAGLE-3 head", "147 tenants", "speed-up", "weights it does not use"}),
         (figures.tenants_by_draft_size, {"tenants that fit", "EAGLE-3 head", "tokens/s over those without"}),
-        (figures.early_exit_by_batch, {"lockstep", "batch compacted after each exit", "32 tenants"}),
+        (figures.early_exit_by_batch, {"lockstep", "batch compacted after each exit", "12 tenants"}),
     ],
 )
 def test_figures(draw, words, tmp_path):
@@ -146,3 +146,22 @@ def test_figures(draw, words, tmp_path):
     shown = words_of(first)
     assert all(word in shown for word in words), shown
     assert not re.search(r"\bnan\b", shown)
+
+
+def test_fewer_tenants_asked_for_than_fit_are_judged_first():
+    text = A100.read_text("utf-8")
+    for count in re.findall(r"^count = \d+", text, re.MULTILINE):
+        text = text.replace(count, "count = 1", 1)
+    page = succeeded("pool", "-", stdin=text)
+    (line,) = [line for line in page.splitlines() if line.startswith("EAGLE-3 head  ")]
+    assert "tenants asked for it does not pay: 0.9" in line
+    assert line.index("tenants asked for it") < line.index("at a full pool it pays")
+    assert "pays in 6 of 6" not in page
+    assert "unique experts were not measured: the uniform formula for independent tokens stands in" in page
+
+
+def test_every_precision_and_early_exit_where_tenants_fit():
+    page = succeeded("pool", A100)
+    assert "all precisions   EAGLE-3 head pays in 6 of 6 that can be judged" in page
+    assert "at the 12 tenants that fit 0.0% in lockstep" in page
+    assert "n-gram lookup pays in 4 of 6 that can be judged: bf16 weights, FP8 KV; FP8 weights, bf16 KV; " in page

@@ -143,8 +143,10 @@ def test_ids_are_narrowed_and_dense_layers_left_out():
 
 def test_pads_in_the_middle_are_refused():
     assert refused(rows_of([[[1, 2], [-1, -1], [3, 4]]])) == [
-        "here, position 1: routing[MoE layer 0, slot 0] is -1; a row in the middle was not recorded; leave the "
-        "request out"
+        "here, position 1: routing[MoE layer 0, slot 0] is -1; the row was not recorded; leave the request out"
+    ]
+    assert refused(rows_of([[[1, 2], [3, 4], [-1, -1]]])) == [
+        "here, position 2: routing[MoE layer 0, slot 0] is -1; the last row was not recorded; leave the request out"
     ]
 
 

@@ -52,8 +52,7 @@ def test_a_pickle_disguised_as_npy_is_never_loaded():
         "array)"
     )
     assert said(arrays.integers_in_npy, pickle.dumps([1]), "here") == (
-        "here: is not a .npy file (it starts with b'\\x80\\x04\\x95\\x06\\x00\\x00'); it is a pickle; raw int32, as "
-        "SGLang sends it, is read with --from sglang"
+        "here: holds a pickle, which can run code when it is read; send .npy bytes (np.save)"
     )
 
 

@@ -92,8 +92,8 @@ def test_pads_in_the_middle(tmp_path):
     record["meta_info"]["routed_experts"] = make.b64(rows.tobytes())
     faults = refused(tmp_path, [record])
     assert faults == [
-        "line 1.routed_experts, position 2: routing[MoE layer 0, slot 0] is -1; a row in the middle was not recorded; "
-        "leave the request out"
+        "line 1.routed_experts, position 2: routing[MoE layer 0, slot 0] is -1; the row was not recorded; leave the "
+        "request out"
     ]
 
 

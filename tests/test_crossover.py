@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from oracle.crossover import pays
 from oracle.crossover.answer import crossover
-from oracle.crossover.costs import BASES, BatchCosts, Scaling, batch_costs, token_slope
+from oracle.crossover.costs import BASES, FIRST_REQUEST, BatchCosts, Scaling, batch_costs, token_slope
 from oracle.crossover.mixing import mixing_costs, tenant_counts
 from oracle.crossover.study import shown_sizes
 from oracle.crossover.traffic import Traffic, by_formula, equal_match_lengths
@@ -128,7 +128,7 @@ def by_size() -> ModelByBatchSize:
 def test_measured_batch_sizes_are_taken_as_they_are() -> None:
     model = by_size()
     traffic = by_formula(equal_match_lengths(0.9, 1), 100.0, num_experts=32, top_k=2, most=10)
-    found = crossover(traffic, model, [1])
+    found = crossover(traffic, model, [1], scaling=Scaling(kv_read_ms=FIRST_REQUEST))
     for block in model.blocks:
         B = block.batch_size or 0
         U = traffic.unique_experts[B - 1]
@@ -190,7 +190,9 @@ def test_mixing_sets_tenants_beside_one() -> None:
         return BatchExperts(cells, left, np.full((2, 1), mean + 1), distinct_to=1 if mean < 7 else 2)
 
     costs = BatchCosts(
-        *(np.full((2, 1), v) for v in (1.0, 0.5, 0.0, 0.0, 0.0)), basis=np.full((2, 1), 2), growth_ms=np.zeros((2, 1))
+        *(np.full((2, 1), v) for v in (1.0, 0.5, 0.0, 0.0, 0.0, 0.0)),
+        basis=np.full((2, 1), 2),
+        growth_ms=np.zeros((2, 1)),
     )
     traffic = Traffic(
         np.zeros((2, 1)), np.ones(1), np.zeros(1), np.zeros((0, 2, 1)), np.zeros((0, 1)), np.zeros((0, 1)), 8, None

@@ -1,6 +1,7 @@
 """Unique experts of batches: the kernel against sets, paths against their promises, windows against the solver."""
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import naive_crossover
@@ -189,3 +190,17 @@ def test_refusals(tmp_path: Path) -> None:
     dense = TraceFiles([tmp_path / "dense"], columns=windows_of.COLUMNS)
     with pytest.raises(InputError, match=r"has no column experts; .* give --num-experts and --top-k for the formula"):
         read_windows(dense, 3)
+
+
+def test_generations_with_more_rounds_join_sooner(windows: Windows) -> None:
+    """The first to join is drawn in proportion to its rounds, for every draft length by those of that length."""
+    G = len(windows.pooled)
+    rounds = windows.rounds.copy()
+    rounds[windows.pooled] = np.arange(1.0, G + 1)[:, None] ** np.array([2.0, 1.0, 0.0, -1.0])
+    paths = 3000
+    drawn = sample_paths(replace(windows, rounds=rounds), 1, np.arange(G, dtype=np.int32), paths=paths, seed=1)
+    owner = np.repeat(np.arange(G), np.diff(windows.first))
+    for k in range(4):
+        share = rounds[windows.pooled, k] / rounds[windows.pooled, k].sum()
+        found = np.bincount(owner[drawn.windows[k, :, 0]], minlength=G) / paths
+        assert (np.abs(found - share) < 5 * np.sqrt(share * (1 - share) / paths)).all(), k

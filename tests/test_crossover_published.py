@@ -5,8 +5,9 @@ import numpy as np
 import pytest
 from test_cli import PUBLISHED
 
+from oracle.crossover import pays
 from oracle.crossover.answer import Crossover, crossover
-from oracle.crossover.costs import Scaling
+from oracle.crossover.costs import FIRST_REQUEST, Scaling
 from oracle.crossover.formulas import mixed_unique_experts, uniform_unique_experts
 from oracle.crossover.traffic import by_formula, equal_match_lengths
 from oracle.latency.model import LatencyModel
@@ -92,12 +93,16 @@ def test_kv_cache_ends_the_batch_sizes_and_may_hide_the_exit() -> None:
     assert found.crossings.intervals == ((1, 1), (12, 111))
     assert found.crossings.last_exit is None
     assert [int(n) for n in found.most_requests] == [tokens // (1000 + k) for k in range(11)]
-    assert np.isnan(found.speed_up[110, 10])  # ten draft tokens more a request do not fit
+    held = naive_crossover.published_speed_up(10, 110, 1000, 0.38) * (
+        naive_crossover.published_round_ms(1, 111, 1000) / 111 * 110 / naive_crossover.published_round_ms(1, 110, 1000)
+    )
+    assert int(found.running[110, 10]) == 110  # ten draft tokens more a request do not fit into 111
+    assert found.speed_up[110, 10] == pytest.approx(held, rel=1e-9)
     assert found.ends()[-1][0][1] == 111
 
 
 def test_context_read_like_the_first_one_takes_the_large_exit_away() -> None:
-    found = answered(0.38, 1000, scaling=Scaling(floor_ms=0.042, off_ms=5.7))
+    found = answered(0.38, 1000, scaling=Scaling(floor_ms=0.042, kv_read_ms=FIRST_REQUEST, off_ms=5.7))
     assert found.crossings.last_exit is None
     assert np.nanmax(found.limit[1:]) > 1
 
@@ -152,3 +157,59 @@ def test_popularity_of_a_zipf_law() -> None:
     assert round(float(mixed_unique_experts([16.0], pi[None, None])), 1) == 54.3
     assert by_tenants[4] == pytest.approx(67.1, abs=1.6)  # printed for one draw of tenants; draws differ by 0.8
     assert by_tenants[16] == pytest.approx(82.1, abs=1.6)
+
+
+def test_a_cache_that_holds_fewer_drafts_is_no_exit() -> None:
+    found = answered(0.7, 1000, kv_tokens=40000, noise=0.02)
+    assert [int(n) for n in found.most_requests[:2]] == [40, 39]
+    assert found.crossings.intervals == ((1, 39),)
+    assert (found.crossings.first_exit, found.crossings.last_exit, found.crossings.censored) == (None, None, True)
+    assert pays.STATES[found.states[39]] == "does not fit"
+    assert found.ranges == (((1, 5), 2), ((6, 40), 7))  # 39 with drafts are faster than 40 without
+    off, on = (naive_crossover.published_round_ms(m, B, 1000) for m, B in ((1, 40), (8, 39)))
+    wanted = 39 * sum(0.7**j for j in range(8)) / (on + 0.459 * 7 + 0.073) / (40 / off)
+    assert found.speed_up[39, 7] == pytest.approx(wanted, rel=1e-12)
+
+
+def test_where_drafts_push_too_many_out_they_do_not_pay() -> None:
+    found = answered(0.7, 10, kv_tokens=40)  # 4 requests without drafts, 2 with ten tokens each
+    assert found.most_requests.tolist() == [4, 3, 3, 3, 2, 2, 2, 2, 2, 2, 2]
+    for B in range(1, 5):
+        rates = [
+            min(B, int(n))
+            * sum(0.7**j for j in range(k + 1))
+            / (naive_crossover.published_round_ms(k + 1, min(B, int(n)), 10) + (0.459 * k + 0.073 if k else 0.0))
+            for k, n in enumerate(found.most_requests)
+        ]
+        assert found.speed_up[B - 1] == pytest.approx(np.array(rates) / rates[0], rel=1e-12)
+        pays_whole = any(rates[k] > rates[0] and found.most_requests[k] >= B for k in range(1, 11))
+        pays_fewer = any(rate > rates[0] for rate in rates[1:])
+        state = "on" if pays_whole else "does not fit" if pays_fewer else "off"
+        assert pays.STATES[found.states[B - 1]] == state
+
+
+@pytest.mark.parametrize(("match", "context"), [(0.38, 1000), (0.7, 1000), (0.5, 200)])
+@pytest.mark.parametrize("B", [4, 16, 64, 256, 700, 1024, 2000])
+def test_break_evens_of_prices_that_were_not_measured_flip_the_answer(match: float, context: float, B: int) -> None:
+    found = answered(match, context, most=B)
+
+    def state(floor_ms: float, kv_read_ms: float) -> str:
+        scaling = Scaling(floor_ms=floor_ms, kv_read_ms=kv_read_ms, off_ms=5.7)
+        return pays.STATES[answered(match, context, most=B, scaling=scaling).states[-1]]
+
+    floor, kv = float(found.floor_most_ms[-1]), float(found.kv_read_needed_ms[-1])
+    if np.isfinite(floor):
+        assert [state(floor * by, KV_MS) for by in (1 - 1e-6, 1 + 1e-6)] == ["on", "off"]
+    if kv > 0:
+        assert [state(0.042, kv * by) for by in (1 - 1e-6, 1 + 1e-6)] == ["off", "on"]
+    else:
+        assert state(0.042, 0.0) == "on"
+
+
+def test_without_a_price_context_of_further_requests_takes_nothing() -> None:
+    plain, zero, first = (
+        answered(0.7, 1000, most=256, scaling=Scaling(floor_ms=0.042, off_ms=5.7, **more))  # type: ignore[arg-type]
+        for more in ({}, {"kv_read_ms": 0.0}, {"kv_read_ms": FIRST_REQUEST})
+    )
+    assert np.array_equal(plain.round_ms, zero.round_ms)
+    assert (plain.speed_up[1:, 2] < first.speed_up[1:, 2]).all()  # reading context is shared by the rows of a round

@@ -181,6 +181,9 @@ def test_all_faults_of_a_series_at_once():
     assert faults_of(series_from_text, "concurrency,load\n3,1\n", "t.csv", PLAIN)[0].startswith(
         "t.csv: 'load' is not a column here; known: slot, tenant, tokens, concurrency"
     )
+    assert faults_of(series_from_text, "concurrency,reading\n3,odd\n", "t.csv", PLAIN) == (
+        "t.csv, line 2: reading is 'odd'; known: independent, stationary, gated, renewal",
+    )
     assert faults_of(series_from_text, "concurrency\n", "t.csv", PLAIN)[0].startswith("t.csv: holds no rows")
     assert faults_of(plain_traffic, {}, "t")[0] == (
         "t: concurrency is missing; add it there, or under [traffic] of the deployment"

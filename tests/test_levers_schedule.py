@@ -226,3 +226,43 @@ def test_measurements_of_unknown_precisions_or_without_a_match():
     with pytest.raises(InputError) as refusal:
         fit_eta(D, [Measured("FP16", acceptance=0.0), Measured("FP8", acceptance=0.1)])
     assert str(refusal.value) == "FP16: acceptance is 0, so no eta can be measured against it"
+
+
+def test_hysteresis_keeps_speculation_within_the_band():
+    """NVFP4 flips at B_c = 169: 160 lies within 10 % of it, so what was off at 300 stays off, and goes on at 150."""
+    only = replace(D, precisions=D.precisions[2:])
+    assert round(float(critical_concurrency(only, only.precisions[0], traffic())[0])) == 169
+    assert schedule(only, traffic(np.array([300.0, 160.0]))).speculation_on.tolist() == [False, False]
+    assert schedule(only, traffic(np.array([300.0, 160.0, 150.0]))).speculation_on.tolist() == [False, False, True]
+    assert schedule(only, traffic(np.array([120.0, 180.0, 190.0]))).speculation_on.tolist() == [True, True, False]
+    assert schedule(only, traffic(np.array([300.0, 160.0])), band=0.0).speculation_on.tolist() == [False, True]
+
+
+@given(days)
+@settings(max_examples=30)
+def test_a_schedule_says_what_a_cap_would_save(C):
+    slots = traffic(np.array(C), rho=0.9)
+    made = schedule(D, slots)
+    p = D.precisions[made.precision]
+    least, uncapped = [], []
+    for slot in slots:
+        most = int(min(float(slot.concurrency), float(capacity(D, p, slot))))
+        own = [float(cost_parts(D, p, slot, toggles).total_ms) for toggles in TOGGLES]
+        cached = [t for t in TOGGLES if t.cache_on]
+        capped = [float(cost_parts(D, p, slot, t, float(B)).total_ms) for t in cached for B in range(1, most + 1)]
+        least.append(min(own + capped))
+        uncapped.append(min(own))
+    assert made.capped_ms == pytest.approx(np.mean(least), rel=1e-9)
+    assert made.cap_slots.tolist() == [a < b * (1 - 1e-12) for a, b in zip(least, uncapped, strict=True)]
+
+
+def test_an_eta_above_one_is_kept_and_counts_as_one():
+    rows = [Measured("FP16", acceptance=0.5, rounds=1000), Measured("NVFP4", acceptance=0.6, rounds=1000)]
+    found = fit_eta(D, rows)[1]
+    assert (found.eta, found.is_outside) == (pytest.approx(1.2), True)
+    assert found.interval is not None
+    assert found.interval[0] < 1.2 < found.interval[1]
+    used = with_fitted(D, [found], None).named("NVFP4")
+    assert used.eta == 1.0
+    assert used.eta_interval is not None
+    assert used.eta_interval[1] == 1.0

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from naive_pool import gain, kv_each, round_time, step, tenants
-from pool_strategies import draft_letters, letters, only, plans, precisions, with_usable
+from pool_strategies import POOL, draft_letters, letters, only, plans, precisions, with_usable
 
 from oracle.errors import InputError
 from oracle.levers.cost import Toggles, cost_parts
@@ -18,9 +18,10 @@ from oracle.levers.regime import make_regime
 from oracle.pool.answer import answer
 from oracle.pool.budget import Served, budget
 from oracle.pool.kv_cache import KvCache, grouped_heads, latent
-from oracle.pool.plan import GIB, Memory, Model, Plan, Precision, Tenant, Timing
+from oracle.pool.plan import GIB, Memory, Model, Plan, Precision, Tenant, Timing, UniqueExperts
+from oracle.pool.plan_file import read_plan
 from oracle.pool.speedup import Speedup
-from oracle.pool.times import read_bytes, round_ms, step_ms
+from oracle.pool.times import read_bytes, round_ms, step_ms, unique_experts
 from oracle.pool.worth import MOST_TENANTS, most_draft_bytes, worth
 
 
@@ -221,3 +222,35 @@ def test_a_pool_of_more_tenants_than_can_be_looked_at():
         "the pool holds 131,073 tenants; at most 131,072 are looked at one by one; give the context that a tenant "
         "holds when it is full"
     )
+
+
+@given(plans(tenants_from=1))
+def test_what_it_gives_at_the_tenants_asked_for(plan):
+    p, speedup = letters(plan), plan.speedups[0]
+    s, found = draft_letters(speedup), worth(plan, only(plan), plan.speedups[0])
+    n, left = found.without.tenants, found.having.tenants
+    assume(n and left)
+    asked = min(sum(count for count, _ in p["tenants"]), n)
+    held = min(asked, left)
+    ratio = s["length"] * held / round_time(p, s, held, s["size"]) / (asked / step(p, asked))
+    assert (found.asked, found.asked_gain) == (asked, pytest.approx(ratio, rel=1e-9))
+    assert found.gain == pytest.approx(found.asked_gain, rel=1e-9) if asked == n else True
+
+
+def test_measured_unique_experts_stand_in_for_the_formula():
+    rows = (UniqueExperts(4, 13.0), UniqueExperts(8, 20.0))
+    plan = replace(read_plan(POOL / "a100.toml"), unique_experts=rows)
+    assert (plan.model.experts, plan.model.experts_per_token) == (128, 8)
+    found = unique_experts(plan, np.array([1.0, 2.5, 4.0, 6.0, 8.0, 1e6]), 128, 8)
+    assert found == pytest.approx([8.0, 10.5, 13.0, 16.5, 20.0, 128.0])
+
+    def formula(n):
+        return 128 * (1 - (1 - 8 / 128) ** n)
+
+    share = (formula(16) - formula(8)) / (128 - formula(8))
+    assert float(unique_experts(plan, np.array(16.0), 128, 8)) == pytest.approx(20 + 108 * share)
+    served = Served(plan.precisions[0], plan.kv_precisions[0])
+    fewer = read_bytes(plan, served, 8)
+    assert fewer < read_bytes(replace(plan, unique_experts=()), served, 8)
+    whole = float(read_bytes(plan, served, 1e9))
+    assert whole - float(fewer) == pytest.approx(plan.model.expert_parameters * 2 * 108 / 128)

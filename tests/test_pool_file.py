@@ -14,7 +14,7 @@ from pool_strategies import POOL
 from oracle.errors import InputError
 from oracle.pool.answer import answer
 from oracle.pool.kv_cache import grouped_heads, latent
-from oracle.pool.plan import GIB, Memory
+from oracle.pool.plan import GIB, Memory, UniqueExperts
 from oracle.pool.plan_file import plan_from_text, read_plan
 from oracle.summaries.pool import pool_tables
 from oracle.tables import render
@@ -229,3 +229,33 @@ def test_an_odd_value_anywhere_is_answered_or_refused(odd):
                 continue
         assert not re.search(r"\bnan\b", text), (path, key)
     assert refusals > 20
+
+
+MOE = HEAD + (
+    "[hardware]\nusable_gib = 9\n[model]\nparameters = 1e9\nexpert_parameters = 8e8\nexperts = 64\n"
+    "experts_per_token = 4\n[[precision]]\nname = 'b'\nbytes_per_value = 2\n"
+)
+
+
+def measured(*rows: tuple[float, float]) -> str:
+    return "".join(f"[[unique_experts]]\ntokens = {n}\nexperts = {u}\n" for n, u in rows)
+
+
+def test_measured_unique_experts_are_read():
+    plan = plan_from_text(MOE + measured((2, 6.5), (8, 17)), "p")
+    assert plan.unique_experts == (UniqueExperts(2, 6.5), UniqueExperts(8, 17))
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        (MOE + measured((2, 9)), "p.toml: unique_experts 1: experts is 9; 2 tokens touch from 4 to 8"),
+        (MOE + measured((99, 65)), "p.toml: unique_experts 1: experts is 65; 99 tokens touch from 4 to 64"),
+        (MOE + measured((4, 9), (2, 7)), "p.toml: unique_experts 2: tokens rise strictly and experts never fall"),
+        (BARE + measured((4, 9)), "p.toml: unique_experts: the model's experts are not stated; add them"),
+        (MOE + measured((2.5, 7)), "p.toml: unique_experts 1: tokens is 2.5"),
+    ],
+)
+def test_unique_experts_that_no_routing_gives(text: str, fault: str) -> None:
+    found = faults_of(text)
+    assert any(each.startswith(fault) for each in found), found

@@ -107,6 +107,14 @@ def test_every_fault_of_the_settings_at_once() -> None:
     assert Settings("t", "d", decoding="sample").unique_experts == "expected"
     assert Settings("t", "ngram:4", decoding="sample").unique_experts == "actual"
     assert Settings("t", "ngram:4").ngram == 4
+    with pytest.raises(InputError, match=r"--draft ./no-such: there is no such folder; check the path"):
+        Settings("t", "./no-such").check()
+
+
+def test_the_match_follows_the_decoding() -> None:
+    assert Settings("t", "d").match_kind == Settings("t", "d").to_dict()["match"] == "greedy"
+    assert Settings("t", "d", decoding="sample").match_kind == "overlap"
+    assert Settings("t", "d", match="reference").match_kind == "reference"
 
 
 @given(st.lists(st.integers(0, 2), min_size=1, max_size=12), st.integers(1, 4), st.integers(1, 4))

@@ -118,7 +118,7 @@ def test_ids_are_those_recomputed_from_router_logits(folder: Callable[[str], str
 
 @pytest.mark.parametrize("architecture", [*MOE, "dense"])
 def test_everything_recorded_equals_plain_passes(folder: Callable[[str], str], architecture: str) -> None:
-    settings = settings_of(folder, architecture)
+    settings = settings_of(folder, architecture, match="overlap")
     models, made = recorded(settings)
     prompt = models.tokenizer(PROMPT.prompt)["input_ids"]
     text = models.target.generate(torch.tensor([prompt]), max_new_tokens=15, do_sample=False)[0].tolist()
@@ -184,7 +184,7 @@ def test_expected_tails_start_at_the_anchor_and_weigh_by_the_mismatch(folder: Ca
 def test_a_lookup_proposes_what_transformers_does(folder: Callable[[str], str]) -> None:
     from transformers.generation.candidate_generator import PromptLookupCandidateGenerator  # noqa: PLC0415
 
-    settings = settings_of(folder, "qwen2_moe", draft="ngram:2", max_new_tokens=25)
+    settings = settings_of(folder, "qwen2_moe", draft="ngram:2", max_new_tokens=25, match="overlap")
     models, made = recorded(settings, Prompt("p", "one two one two one three one two"))
     text = [*made.context.tolist(), *made.emitted.tolist()]
     theirs = PromptLookupCandidateGenerator(num_output_tokens=K, max_matching_ngram_size=2, max_length=10_000)

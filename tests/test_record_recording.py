@@ -1,6 +1,7 @@
 """Whole recordings: one folder in the end, however often it was stopped, which `run` takes as it is."""
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -20,7 +21,7 @@ pytest.importorskip("transformers", reason="needs the extra `record`")
 import record_models  # noqa: E402
 
 from oracle.cli.main import group  # noqa: E402
-from oracle.errors import InputError  # noqa: E402
+from oracle.errors import InputError, InputWarning  # noqa: E402
 from oracle.latency.fit import fit_latency  # noqa: E402
 from oracle.recorder import recording, timing  # noqa: E402
 from oracle.recorder.routing import Routing  # noqa: E402
@@ -72,7 +73,7 @@ def test_each_architecture_is_recorded_and_run(models: Path, tmp_path: Path, arc
     traces, rounds = load_traces(out / "traces.parquet"), load_rounds(out / "rounds.parquet")
     assert traces.generations == 6
     assert traces.positions == 6 * 23
-    assert traces.match_kind == ("overlap",) * 6
+    assert traces.match_kind == ("greedy",) * 6
     layers = record_models.LAYERS.get(architecture, 3)
     assert traces.layers == (layers or None)
     assert len(rounds) == 13 * (K + 1)  # 50 rounds at 4 lengths are 13 anchors
@@ -82,7 +83,7 @@ def test_each_architecture_is_recorded_and_run(models: Path, tmp_path: Path, arc
     if layers:
         assert traces.unique_experts is not None
         _same_unique_experts(traces, rounds)
-    assert "mean match probability of the first token (overlap)" in said
+    assert "mean match probability of the first token (greedy)" in said
     tables = json.loads(succeeded(["run", str(out), "--json", "--threads", "1"]))["tables"]
     policies = {row["policy"] for row in tables["scores"]["rows"]}
     assert {"oracle", "static:0", "static:3"} <= policies
@@ -159,9 +160,67 @@ def test_an_interrupt_keeps_what_is_finished(models: Path, tmp_path: Path) -> No
     assert not (out / "traces.parquet").exists()
 
 
+def test_another_model_under_the_same_name_is_no_resumption(
+    models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draft, out = tmp_path / "draft", tmp_path / "out"
+    shutil.copytree(models / "dense", draft)
+    real = recording.record
+
+    def only_the_first(*arguments: Any) -> Any:
+        if arguments[3]:
+            raise KeyboardInterrupt
+        return real(*arguments)
+
+    monkeypatch.setattr(recording, "record", only_the_first)
+    words = command(models, "olmoe", out, draft=str(draft))
+    CliRunner().invoke(group, words)
+    assert [path.name for path in (out / "_parts").glob("*.parquet")] == ["trace-000000.parquet"]
+    record_models.save(draft, "dense", seed=77)
+    result = CliRunner().invoke(group, [*words, "--resume"])
+    assert isinstance(result.exception, InputError)
+    said = str(result.exception)
+    assert "was recorded with something else (files draft/model.safetensors: sha256 " in said
+    assert "target/" not in said
+    assert "tokenizer" not in said
+
+
+def test_faults_that_the_texts_show_come_before_any_work(models: Path, tmp_path: Path) -> None:
+    rows = [
+        {"id": "ids", "prompt_token_ids": [1, 999]},
+        {"id": "chat", "messages": [{"role": "user", "content": "x"}]},
+        {"id": "fine", "prompt": "abc"},
+    ]
+    bad = tmp_path / "bad.jsonl"
+    bad.write_text("\n".join(map(json.dumps, rows)), "utf-8")
+    words = command(models, "olmoe", tmp_path / "out")
+    words[words.index("--prompts") + 1] = str(bad)
+    result = CliRunner().invoke(group, words)
+    assert isinstance(result.exception, InputError)
+    assert result.exception.faults == (
+        "prompt 'ids': holds the token 999, but the models know 257; was it made with another tokenizer?",
+        "prompt 'chat': the tokenizer has no chat template; give `prompt` in place of `messages`",
+    )
+    many = CliRunner().invoke(group, command(models, "olmoe", tmp_path / "out", "--timing-rounds", "2000"))
+    assert str(many.exception) == (
+        "--timing-rounds needs 500 places that 3 positions follow (--k-max), one for every 4 rounds; the texts have "
+        "120 at most (the longest has 23 positions): time fewer rounds, lower --k-max, or raise the number of prompts "
+        "and --max-new-tokens"
+    )
+    assert not (tmp_path / "out").exists()
+
+
+def test_overlaps_of_greedy_texts_are_recorded_with_a_warning(models: Path, tmp_path: Path) -> None:
+    with pytest.warns(InputWarning, match="a greedy engine accepts by equality"):
+        invoked(*command(models, "dense", tmp_path / "out", "--match", "overlap"))
+    traces = load_traces(tmp_path / "out" / "traces.parquet")
+    assert traces.match_kinds == {"overlap of greedy texts"}
+
+
 def test_a_lookup_is_recorded_and_run(models: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    succeeded(command(models, "qwen2_moe", out, "--timing-rounds", "60", draft="ngram"))
+    said = succeeded(command(models, "qwen2_moe", out, "--timing-rounds", "60", draft="ngram"))
+    assert "the lookup proposes fewer than K tokens at " in said
     traces, rounds = load_traces(out / "traces.parquet"), load_rounds(out / "rounds.parquet")
     assert traces.match_probs is not None
     assert traces.draft_prob is None

@@ -27,6 +27,7 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 )
 @click.option("--num-experts", type=click.IntRange(1, 1 << 16), help="Experts in each MoE layer; no engine sends it.")
 @click.option("--top-k", type=click.IntRange(1), help="Experts a token; needed for SGLang's routing.")
+@click.option("--layers", type=click.IntRange(1), help="Hidden layers of the target, to check what was recorded.")
 @click.option(
     "--dense-layers", metavar="LIST", help="Layers without experts, as 0,1,2 [those that read so throughout]."
 )
@@ -138,6 +139,7 @@ def _trace(source: "Source", output: Path, given: dict[str, Any]) -> "list[Table
         prompt_tokens=given["prompt_tokens"],
         by=tuple(name for name in dict.fromkeys(given["by"]) if name != "nothing"),
         match=given["match"],
+        layers=given["layers"],
     )
     scores = [
         None if given[name] is None else ScoredTexts(given[name]) for name in ("draft_logprobs", "target_logprobs")

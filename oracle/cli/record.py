@@ -39,9 +39,8 @@ from oracle.cli.output import emit, progress
 @click.option(
     "--match",
     type=click.Choice(["overlap", "reference", "greedy"]),
-    default="overlap",
-    show_default=True,
-    help="What match_prob holds: sum of min(p, q); the draft's probability of the token; whether it is its first.",
+    help="What match_prob holds: sum of min(p, q); the draft's probability of the token; whether it is its first "
+    "[overlap when sampling, else greedy].",
 )
 @click.option(
     "--tails",

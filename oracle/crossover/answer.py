@@ -10,6 +10,7 @@ from oracle.crossover import pays
 from oracle.crossover.costs import ASSUMED, EXTRAPOLATED, BatchCosts, Scaling, batch_costs
 from oracle.crossover.jackknife import half_widths
 from oracle.crossover.pays import Crossings
+from oracle.crossover.sensitivity import break_evens
 from oracle.crossover.traffic import Traffic
 from oracle.errors import InputError
 from oracle.latency.model import LatencyModel
@@ -26,8 +27,10 @@ class Crossover:
     traffic, costs
         What it rests on.
     round_ms, speed_up, half_width : (B, K + 1) float64
-        Milliseconds of a round; speed-up over K = 0 and half its 95 % interval (NaN: none). NaN where a length cannot
-        be priced or does not fit.
+        Milliseconds of a round of those requests that run; tokens a second over those of K = 0 and half its 95 %
+        interval (NaN: none). NaN where a length cannot be priced or not one request fits.
+    running : (B, K + 1) int64
+        Requests that run; fewer than the batch size where the KV cache holds no more of that draft length.
     states : (B,) int8
         Whether some K >= 1 pays: index into `pays.STATES`.
     best : (B,) int64
@@ -40,6 +43,9 @@ class Crossover:
         Base time of a K = 0 round above which speculation pays, and the one that was used.
     draft_request_most_ms : (B,) float64, milliseconds
         Time of a draft token for a further request up to which some K >= 1 pays.
+    kv_read_needed_ms, floor_most_ms : (B,) float64, milliseconds
+        Time to read a token of context of a further request above which some K >= 1 pays, and the largest compute of a
+        token at which it does; NaN where no price rests on it.
     limit : (K + 1,) float64
         Speed-up as batches grow without end.
     most_requests : (K + 1,) int64
@@ -48,6 +54,8 @@ class Crossover:
         Whether the KV cache, not the question, ends the batch sizes.
     ranges
         The schedule: batch sizes (both ends included) and their draft length.
+    noise
+        Share of the best rate that the schedule may lose.
     """
 
     lengths: tuple[int, ...]
@@ -56,6 +64,7 @@ class Crossover:
     round_ms: NDArray[np.float64]
     speed_up: NDArray[np.float64]
     half_width: NDArray[np.float64]
+    running: NDArray[np.int64]
     states: NDArray[np.int8]
     best: NDArray[np.int64]
     crossings: Crossings
@@ -63,10 +72,13 @@ class Crossover:
     off_base_needed_ms: NDArray[np.float64]
     off_base_ms: NDArray[np.float64]
     draft_request_most_ms: NDArray[np.float64]
+    kv_read_needed_ms: NDArray[np.float64]
+    floor_most_ms: NDArray[np.float64]
     limit: NDArray[np.float64]
     most_requests: NDArray[np.int64]
     clipped: bool
     ranges: tuple[tuple[tuple[int, int], int], ...]
+    noise: float
 
     @property
     def most(self) -> int:
@@ -83,9 +95,14 @@ class Crossover:
     @property
     def extrapolated(self) -> NDArray[np.bool_]:
         """Whether any price that a batch size rests on is not measured, (B,)."""
-        at = np.arange(self.most)
-        used = np.stack([self.costs.basis[:, 0], self.costs.basis[at, self.best]])
+        used = np.stack([self.costs.basis[:, 0], self.best_basis])
         return np.asarray(np.isin(used, (ASSUMED, EXTRAPOLATED)).any(axis=0))
+
+    @property
+    def best_basis(self) -> NDArray[np.int8]:
+        """What the price of the best length rests on, (B,), at the requests that run."""
+        at = np.arange(self.most)
+        return np.asarray(self.costs.basis[np.maximum(self.running[at, self.best], 1) - 1, self.best])
 
     def ends(self) -> list[tuple[tuple[int, int | None], int]]:
         """The schedule for an engine: the last range has no end unless memory ends it."""
@@ -129,14 +146,16 @@ def crossover(
         )
     most = int(min(traffic.most, fits[0]))
     costs = batch_costs(model, lengths, k_max, most, scaling)
-    ms = costs.round_ms(traffic.unique_experts[:most], traffic.context_len)
-    possible = np.arange(1, most + 1)[:, None] <= fits
-    ms = np.where(possible, ms, np.nan)
-    speed_up = pays.speed_ups(ms, traffic.mean_length)
+    running = pays.running_requests(most, fits)
+    ms = pays.of_running(costs.round_ms(traffic.unique_experts[:most], traffic.context_len), running)
+    whole_ms = pays.for_all(ms, running)
+    speed_up = pays.speed_ups(whole_ms, traffic.mean_length)
     left_ms = costs.round_ms(traffic.left_out_experts[:, :most], traffic.left_out_context)
-    half = half_widths(pays.speed_ups(left_ms, traffic.left_out_length))
+    left_whole_ms = pays.for_all(pays.of_running(left_ms, running), running)
+    half = half_widths(pays.speed_ups(left_whole_ms, traffic.left_out_length))
     half[:, 0] = np.nan
-    states = pays.states_of(speed_up)
+    states = pays.states_of(speed_up, running == np.arange(1, most + 1)[:, None])
+    kv_read_needed, floor_most = break_evens(costs, traffic, running)
     full = np.full(k_max + 1, float(traffic.num_experts))
     without_base = replace(costs, base_ms=np.zeros_like(costs.base_ms))
     off_rest = without_base.round_ms(traffic.unique_experts[:most], traffic.context_len)[:, 0]
@@ -147,13 +166,16 @@ def crossover(
         round_ms=ms,
         speed_up=speed_up,
         half_width=np.where(np.isnan(speed_up), np.nan, half),
+        running=running,
         states=states,
         best=pays.best_length(speed_up),
         crossings=pays.crossings(states),
-        acceptance_needed=pays.acceptance_needed(ms),
-        off_base_needed_ms=pays.off_base_needed(ms, off_rest, traffic.mean_length),
+        acceptance_needed=pays.acceptance_needed(whole_ms),
+        off_base_needed_ms=pays.off_base_needed(whole_ms, off_rest, traffic.mean_length),
         off_base_ms=costs.base_ms[:, 0],
-        draft_request_most_ms=pays.draft_request_most(ms, traffic.mean_length, scaling.draft_request_ms),
+        draft_request_most_ms=pays.draft_request_most(whole_ms, traffic.mean_length, scaling.draft_request_ms, running),
+        kv_read_needed_ms=kv_read_needed,
+        floor_most_ms=floor_most,
         limit=pays.large_batch_speed_ups(
             costs.growth_ms,
             costs.round_ms(full[None], traffic.context_len)[-1],
@@ -163,4 +185,5 @@ def crossover(
         most_requests=fits,
         clipped=most < traffic.most,
         ranges=tuple(pays.fewest_ranges(speed_up, noise)),
+        noise=noise,
     )

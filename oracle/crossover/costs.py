@@ -11,8 +11,9 @@ B0 requests, by number of tokens (only from B0 = 1) or by draft length:
     context = c[m] + c' (B - B0)
 
 with s the time of a further token besides its experts, `floor` the compute of a token, which hides behind the reading
-of experts until it is longer, and c' the time to read a token of context of a further request. Nothing below the
-smallest measured batch size is made up. Drafting takes what it takes at B0, and more for further requests if said.
+of experts until it is longer, and c' the time to read a token of context of a further request. What is not stated is
+0; `sensitivity` tells how far the answer rests on that. Nothing below the smallest measured batch size is made up.
+Drafting takes what it takes at B0, and more for further requests if said.
 """
 
 from collections.abc import Sequence
@@ -27,7 +28,11 @@ from oracle.latency.model import LatencyModel
 
 Basis = Literal["not available", "assumed", "measured", "between", "extrapolated"]
 NOT_AVAILABLE, ASSUMED, MEASURED, BETWEEN, EXTRAPOLATED = range(5)
+FIRST_REQUEST: Literal["first request"] = "first request"
 BASES: tuple[Basis, ...] = ("not available", "assumed", "measured", "between", "extrapolated")
+
+
+_COEFFICIENTS = ("base_ms", "alpha_ms", "floor_ms", "context_ms", "draft_ms", "further")
 
 
 @dataclass(frozen=True)
@@ -44,7 +49,7 @@ class Scaling:
     floor_ms
         Milliseconds of compute a token.
     kv_read_ms
-        c', milliseconds a token of context and further request; None: as much as for the first request.
+        c', milliseconds a token of context and further request; None: nothing; `FIRST_REQUEST`: as for the first.
     draft_request_ms
         Milliseconds a draft token and further request.
     off_ms
@@ -54,7 +59,7 @@ class Scaling:
     by: Literal["tokens", "length"] = "tokens"
     token_ms: float | None = None
     floor_ms: float = 0.0
-    kv_read_ms: float | None = None
+    kv_read_ms: float | Literal["first request"] | None = None
     draft_request_ms: float = 0.0
     off_ms: float | None = None
 
@@ -62,7 +67,7 @@ class Scaling:
         faults = Faults()
         for field in fields(self):
             value = getattr(self, field.name)
-            if field.name != "by" and value is not None and not (np.isfinite(value) and value >= 0):
+            if field.name != "by" and value not in (None, FIRST_REQUEST) and not (np.isfinite(value) and value >= 0):
                 faults.add(f"{field.name} is {value:g}; it is a finite number of milliseconds, at least 0")
         faults.raise_if_any()
 
@@ -75,6 +80,8 @@ class BatchCosts:
     ----------
     base_ms, alpha_ms, floor_ms, context_ms, draft_ms : (B, K + 1) float64, milliseconds
         `floor_ms` is that of all tokens; `context_ms` for a token of the mean context; `draft_ms` with rejection.
+    further : (B, K + 1) float64
+        Requests beyond those that were timed, whose context takes c'.
     basis : (B, K + 1) int8
         Index into `BASES`.
     growth_ms : (2, K + 1) float64, milliseconds
@@ -86,6 +93,7 @@ class BatchCosts:
     floor_ms: NDArray[np.float64]
     context_ms: NDArray[np.float64]
     draft_ms: NDArray[np.float64]
+    further: NDArray[np.float64]
     basis: NDArray[np.int8]
     growth_ms: NDArray[np.float64]
 
@@ -121,7 +129,7 @@ def batch_costs(model: LatencyModel, lengths: Sequence[int], k_max: int, most: i
         Draft lengths that may be chosen; others are left out. 0 is always tried.
     """
     shape = (most, k_max + 1)
-    found = {name: np.full(shape, np.nan) for name in ("base_ms", "alpha_ms", "floor_ms", "context_ms", "draft_ms")}
+    found = {name: np.full(shape, np.nan) for name in _COEFFICIENTS}
     basis = np.zeros(shape, np.int8)
     growth = np.full((2, k_max + 1), np.nan)
     for k in sorted({0, *lengths}):
@@ -147,8 +155,8 @@ def _slope(model: LatencyModel, k: int, scaling: Scaling) -> float:
 
 
 def _kv(block: LatencyModel, k: int, scaling: Scaling) -> float:
-    if scaling.kv_read_ms is not None:
-        return scaling.kv_read_ms
+    if scaling.kv_read_ms != FIRST_REQUEST:
+        return scaling.kv_read_ms or 0.0
     B0 = block.batch_size or 1
     return block.context_of(k + 1 if k + 1 in block.m else block.m[0]) / B0
 
@@ -174,7 +182,14 @@ def _cells(model: LatencyModel, k: int, B: int, slope: float, scaling: Scaling) 
 def _measured(block: LatencyModel, k: int) -> dict[str, float]:
     base, alpha, context = block.coefficients(k + 1)
     draft = block.draft_ms(k) + (block.reject_ms if k else 0.0)
-    return {"base_ms": base, "alpha_ms": alpha, "context_ms": context, "draft_ms": draft, "floor_ms": 0.0}
+    return {
+        "base_ms": base,
+        "alpha_ms": alpha,
+        "context_ms": context,
+        "draft_ms": draft,
+        "floor_ms": 0.0,
+        "further": 0.0,
+    }
 
 
 def _extrapolated(block: LatencyModel, k: int, B: int, slope: float, scaling: Scaling) -> tuple[int, dict[str, float]]:
@@ -200,4 +215,5 @@ def _extrapolated(block: LatencyModel, k: int, B: int, slope: float, scaling: Sc
         "floor_ms": scaling.floor_ms * tokens,
         "context_ms": own + _kv(block, k, scaling) * (B - B0),
         "draft_ms": block.draft_ms(k) + (block.reject_ms if k else 0.0) + scaling.draft_request_ms * k * (B - B0),
+        "further": float(B - B0),
     }

@@ -2,8 +2,9 @@
 
     speed-up(B, K) = A_K · T(B, 1) / (A_0 · (T(B, K + 1) + T_D(K)))
 
-with A the mean acceptance length. Cost jumps where the numbers of positions do and is not monotone in B for mixtures
-of experts, so every batch size is looked at; nothing is bisected.
+with A the mean acceptance length. Where the KV cache holds fewer than B requests of a draft length, those that it holds
+run and the others wait, so tokens a second are compared and not rounds. Cost jumps where the numbers of positions do
+and is not monotone in B for mixtures of experts, so every batch size is looked at; nothing is bisected.
 """
 
 from collections.abc import Sequence
@@ -15,9 +16,9 @@ from numpy.typing import NDArray
 
 from oracle.levers.matches import accept_needed
 
-State = Literal["off", "on", "unknown"]
-OFF, ON, UNKNOWN = range(3)
-STATES: tuple[State, ...] = ("off", "on", "unknown")
+State = Literal["off", "on", "unknown", "does not fit"]
+OFF, ON, UNKNOWN, FULL = range(4)
+STATES: tuple[State, ...] = ("off", "on", "unknown", "does not fit")
 
 
 @dataclass(frozen=True)
@@ -29,9 +30,11 @@ class Crossings:
     intervals
         First and last batch size of every interval, both included.
     first_exit, last_exit
-        Where the first and the last interval end; None where that is beyond the largest batch size, or there is none.
+        Where the first and the last interval end; None where that was not seen, or there is no interval. An end is
+        seen only where speculation is known not to pay at the next batch size: not where that has no price, where no
+        draft fits any more, or beyond the largest batch size.
     censored
-        Whether speculation still pays at the largest batch size looked at.
+        Whether the end of some interval was not seen.
     """
 
     intervals: tuple[tuple[int, int], ...]
@@ -62,11 +65,23 @@ def best_length(speed_up: NDArray[np.float64]) -> NDArray[np.int64]:
     return np.where(np.isfinite(drafted[np.arange(len(best)), best]), best + 1, 0)
 
 
-def states_of(speed_up: NDArray[np.float64]) -> NDArray[np.int8]:
-    """Whether some K >= 1 pays at each batch size: (B,) index into `STATES`."""
+def states_of(speed_up: NDArray[np.float64], fits: NDArray[np.bool_] | None = None) -> NDArray[np.int8]:
+    """Whether some K >= 1 pays at each batch size: (B,) index into `STATES`.
+
+    Parameters
+    ----------
+    speed_up : (B, K + 1)
+        Of those requests that run.
+    fits : (B, K + 1), optional
+        Whether all requests run; without it they do. Where a K pays only with fewer, or would have to run none, the
+        batch size does not fit.
+    """
     known = ~np.isnan(speed_up[:, 1:])
-    on = (np.where(known, speed_up[:, 1:], 0.0) > 1).any(axis=1)
-    return np.where(on, ON, np.where(known.any(axis=1), OFF, UNKNOWN)).astype(np.int8)
+    pays = np.where(known, speed_up[:, 1:], 0.0) > 1
+    whole = np.ones_like(known) if fits is None else fits[:, 1:]
+    priced = np.where(known.any(axis=1), OFF, UNKNOWN)
+    full = pays.any(axis=1) | (~known.any(axis=1) & ~whole.any(axis=1) & ~np.isnan(speed_up[:, 0]))
+    return np.where((pays & whole).any(axis=1), ON, np.where(full, FULL, priced)).astype(np.int8)
 
 
 def crossings(states: NDArray[np.int8]) -> Crossings:
@@ -74,7 +89,7 @@ def crossings(states: NDArray[np.int8]) -> Crossings:
     on = np.concatenate([[False], states == ON, [False]])
     edges = np.flatnonzero(on[1:] != on[:-1])
     intervals = tuple((int(a) + 1, int(b)) for a, b in zip(edges[::2], edges[1::2], strict=True))
-    ends = [None if last == len(states) else last for _, last in intervals]
+    ends = [last if last < len(states) and states[last] == OFF else None for _, last in intervals]
     return Crossings(intervals, ends[0] if ends else None, ends[-1] if ends else None, None in ends)
 
 
@@ -109,7 +124,10 @@ def off_base_needed(
 
 
 def draft_request_most(
-    round_ms: NDArray[np.float64], mean_length: NDArray[np.float64], assumed_ms: float
+    round_ms: NDArray[np.float64],
+    mean_length: NDArray[np.float64],
+    assumed_ms: float,
+    running: NDArray[np.int64] | None = None,
 ) -> NDArray[np.float64]:
     """Time of a draft token for a further request up to which some K >= 1 pays, milliseconds: (B,); NaN for B = 1.
 
@@ -119,8 +137,12 @@ def draft_request_most(
     ----------
     round_ms : (B, K + 1)
         With `assumed_ms` for each draft token and further request in it.
+    running : (B, K + 1), optional
+        Requests that run; without it all do. Rounds are then `for_all` of them.
     """
-    tokens = np.arange(len(round_ms))[:, None] * np.arange(1, round_ms.shape[1])
+    tokens = np.arange(len(round_ms))[:, None] * np.arange(1.0, round_ms.shape[1])
+    if running is not None:
+        tokens = for_all((running[:, 1:] - 1) * np.arange(1.0, round_ms.shape[1]), running[:, 1:])
     with np.errstate(divide="ignore", invalid="ignore"):
         spare = (mean_length[1:] / mean_length[0] * round_ms[:, :1] - round_ms[:, 1:]) / tokens
     spare = np.where(np.isfinite(spare), spare, -np.inf).max(axis=1, initial=-np.inf)
@@ -183,6 +205,24 @@ def _ends(fine: NDArray[np.bool_], start: int) -> NDArray[np.int64]:
     """For each draft length, the first batch (by index) from `start` on at which it is not fine."""
     bad = ~fine[start:]
     return np.asarray(start + np.where(bad.any(axis=0), np.argmax(bad, axis=0), len(bad)))
+
+
+def running_requests(most: int, fits: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Requests that run of 1 … `most`, those that fit: (B, K + 1)."""
+    return np.minimum(np.arange(1, most + 1)[:, None], fits)
+
+
+def of_running(values: NDArray[np.float64], running: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Take the values (…, B, K + 1) of the requests that run; NaN where none does."""
+    found = np.take_along_axis(values, np.broadcast_to(np.maximum(running - 1, 0), values.shape), axis=-2)
+    return np.where(running > 0, found, np.nan)
+
+
+def for_all(round_ms: NDArray[np.float64], running: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Time in which all requests got one round where those that run take turns: (…, B, K + 1), milliseconds."""
+    B = np.arange(1, len(running) + 1)[:, None]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(round_ms * B / running)
 
 
 def most_requests(kv_tokens: int | None, context_len: NDArray[np.float64], lengths: Sequence[int]) -> NDArray[np.int64]:

@@ -15,6 +15,7 @@ from oracle.crossover.unique_experts import BatchExperts, cluster_groups, measur
 from oracle.crossover.windows import MOST_GENERATIONS, Windows
 from oracle.errors import InputError
 from oracle.latency.model import LatencyModel
+from oracle.resampling import NO_INTERVALS
 
 PATHS = 256
 
@@ -160,7 +161,7 @@ def _notes(windows: Windows, experts: dict[int, BatchExperts], known: int, group
             f"{named - known} of {named} tenants are not compared: they have one cluster only, or there are too many"
         )
     if groups < 2:
-        notes.append("no intervals: there is one cluster only")
+        notes.append(NO_INTERVALS if windows.averages else "no intervals: there is one cluster only")
     again = experts[0].distinct_to
     if again < len(experts[0].mean):
         notes.append(

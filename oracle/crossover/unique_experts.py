@@ -39,7 +39,12 @@ class BatchExperts:
 
 
 def cluster_groups(windows: Windows, seed: int = 0) -> tuple[NDArray[np.int32], int]:
-    """Group of every generation (G,), and how many groups: one a cluster, else clusters dealt out at random."""
+    """Group of every generation (G,), and how many groups: one a cluster, else clusters dealt out at random.
+
+    Averages of requests are one group: leaving requests out would not show the averages' own sampling error.
+    """
+    if windows.averages:
+        return frozen(np.zeros(len(windows.cluster), np.int32)), 1
     dealt = np.random.default_rng(seed).permutation(windows.clusters)
     groups = min(windows.clusters, MOST_GROUPS)
     number = dealt % groups if windows.clusters > groups else np.arange(windows.clusters)

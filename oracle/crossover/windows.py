@@ -17,6 +17,7 @@ from oracle.errors import InputError
 from oracle.problem import make_problem, unique_experts_of
 from oracle.solver import segment_sums, visits
 from oracle.traces import TraceFiles, Traces
+from oracle.traces.schema import AVERAGES
 
 MOST_GENERATIONS = 4096  # in batches; acceptance and context rest on all
 MOST_WINDOWS = 64  # of a generation
@@ -52,6 +53,8 @@ class Windows:
         Unique experts of those rounds summed: of the reference path and, where the traces hold it, as recorded.
     skipped
         Generations too short for a window.
+    averages
+        Whether match probabilities are averages of requests, which cannot be resampled.
     """
 
     experts: NDArray[np.uint8] | NDArray[np.uint16]
@@ -71,6 +74,7 @@ class Windows:
     unique: NDArray[np.float64]
     recorded: NDArray[np.float64] | None
     skipped: int
+    averages: bool
 
     @property
     def k_max(self) -> int:
@@ -94,6 +98,7 @@ class _Part:
     cluster: tuple[str, ...]
     tenant: tuple[str, ...]
     sums: NDArray[np.float64]
+    averages: bool
 
 
 def read_windows(
@@ -188,9 +193,10 @@ def _part(
         counts[filled],
         visit[at],
         number[wanted[filled]],
-        tuple(name for name, keep in zip(traces.cluster_of, kept, strict=True) if keep),
+        tuple(name for name, keep in zip(traces.own_cluster_of, kept, strict=True) if keep),
         tuple(n or "" for n, keep in zip(names or ("",) * traces.generations, kept, strict=True) if keep),
         sums[kept],
+        AVERAGES in traces.cluster_of,
     )
 
 
@@ -219,6 +225,7 @@ def _joined(parts: list[_Part], shape: tuple[int, int, int], tenant_is: str, gen
         unique=unique,
         recorded=None if np.isnan(recorded).any() else recorded,
         skipped=generations - int(bases[-1]),
+        averages=any(part.averages for part in parts),
     )
 
 

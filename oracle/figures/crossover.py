@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from oracle.crossover.answer import Crossover
+from oracle.crossover.costs import ASSUMED, EXTRAPOLATED
 from oracle.crossover.formulas import uniform_unique_experts
 from oracle.crossover.jackknife import half_widths
 from oracle.crossover.mixing import MixingCost
@@ -18,27 +19,66 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _COLORS = (BLUE, ORANGE, GREEN, RED, PURPLE)
-_STYLES = ("-", "--", "-.", ":")
 _MOST_CURVES = 5
+_DASHED = (0, (4, 2))  # what rests on extrapolated prices
 
 
 def speed_up_by_batch(answer: Crossover, path: Path) -> Path:
-    """Speed-up over K = 0 of some draft lengths over batch size, with intervals, and the best K in a strip below."""
+    """Speed-up over K = 0 of some draft lengths over batch size, with intervals, and the schedule in a strip below.
+
+    Curves are dashed where a price that they rest on is extrapolated.
+    """
     B = np.arange(1, answer.most + 1)
     with panels(1, rows=2, width=6.6, height=2.4, sharex=True, height_ratios=(5, 1)) as (figure, (ax, strip)):
         for i, k in enumerate(_curves(answer)):
             up, half = answer.speed_up[:, k], answer.half_width[:, k]
             color = _COLORS[i % len(_COLORS)]
-            ax.plot(B, up, color=color, linestyle=_STYLES[i % len(_STYLES)], label=f"K = {k}")
+            _curve(ax, answer, k, color)
             if np.isfinite(half).any():
                 ax.fill_between(B, up - half, up + half, color=color, alpha=0.15, linewidth=0)
         ax.axhline(1.0, color=GREY, linewidth=0.8)
+        if answer.extrapolated.any():
+            ax.plot([], [], color=GREY, linestyle=_DASHED, label="dashed: extrapolated")
         _measured_sizes(ax, answer)
         ax.set_ylabel("speed-up over K = 0")
         _batch_axis(ax, answer.most)
         figure.legend(*ax.get_legend_handles_labels(), loc="outside upper center", ncols=3)
         _strip(strip, answer)
         strip.set_xlabel("batch size (log scale)")
+        return save(figure, path)
+
+
+def _curve(ax: "Axes", answer: Crossover, k: int, color: str) -> None:
+    """Draw one speed-up, solid where both prices are measured or between such, dashed where they are not."""
+    B = np.arange(1, answer.most + 1)
+    ran = np.maximum(answer.running[:, k], 1) - 1
+    sure = ~np.isin(np.stack([answer.costs.basis[:, 0], answer.costs.basis[ran, k]]), (ASSUMED, EXTRAPOLATED)).any(
+        axis=0
+    )
+    up = answer.speed_up[:, k]
+    ax.plot(B, up, color=color, linestyle="-" if sure.all() else _DASHED, label=f"K = {k}")
+    ax.plot(B, np.where(sure, up, np.nan), color=color)
+
+
+def acceptance_by_batch(answer: Crossover, path: Path) -> Path:
+    """Match probability from which on some K >= 1 pays, over batch size, with the batch sizes at which it does."""
+    B = np.arange(1, answer.most + 1)
+    with panels(1, width=6.6, height=2.6) as (figure, (ax,)):
+        for i, (first, last) in enumerate(answer.crossings.intervals):
+            label = "speculation pays on this traffic" if i == 0 else None
+            ax.axvspan(first - 0.5, last + 0.5, color=GREEN, alpha=0.15, linewidth=0, label=label)
+        needed = np.where(np.isfinite(answer.acceptance_needed), answer.acceptance_needed, np.nan)
+        style = _DASHED if answer.extrapolated.any() else "-"
+        said = "needed, prices extrapolated" if answer.extrapolated.any() else "needed"
+        ax.plot(B, needed, color=BLUE, linestyle=style, label=said)
+        sure = np.where(answer.extrapolated, np.nan, needed)
+        if np.isfinite(sure).any() and answer.extrapolated.any():
+            ax.plot(B, sure, "o-", color=BLUE, label="needed, not extrapolated")
+        ax.set_ylim(0, 1.02)
+        ax.set_ylabel("match probability")
+        ax.set_xlabel("batch size (log scale)")
+        _batch_axis(ax, answer.most)
+        figure.legend(*ax.get_legend_handles_labels(), loc="outside upper center", ncols=2)
         return save(figure, path)
 
 
@@ -62,14 +102,17 @@ def _measured_sizes(ax: "Axes", answer: Crossover) -> None:
 
 
 def _strip(ax: "Axes", answer: Crossover) -> None:
-    """Bars of the best K, grey where speculation is off, with K written where there is room."""
-    chosen = np.where(answer.states == 1, answer.best, 0)
-    starts = np.flatnonzero(np.diff(chosen, prepend=-1))
+    """Bars of the schedule, grey where speculation is off, with K written where there is room."""
+    chosen = np.zeros(answer.most, np.int64)
+    for (first, last), k in answer.ranges:
+        chosen[first - 1 : last] = k
+    chosen = np.where(answer.states == UNKNOWN, -1, chosen)
+    starts = np.flatnonzero(np.diff(chosen, prepend=-2))
     ends = np.append(starts[1:], answer.most)
     wide = np.log(answer.most + 0.5) - np.log(0.5)
     longest = max(answer.lengths[-1], 1)
     for a, b in zip(starts, ends, strict=True):
-        k, unknown = int(chosen[a]), bool((answer.states[a:b] == UNKNOWN).all())
+        k, unknown = max(int(chosen[a]), 0), int(chosen[a]) < 0
         left, right = a + 0.5, b + 0.5
         shade = "#F2F2F2" if unknown else "#D9D9D9" if k == 0 else BLUE
         ax.axvspan(left, right, color=shade, alpha=1.0 if k == 0 else 0.2 + 0.6 * k / longest, linewidth=0)
@@ -79,7 +122,8 @@ def _strip(ax: "Axes", answer: Crossover) -> None:
     ax.set_ylim(0, 1)
     ax.set_yticks([])
     ax.grid(visible=False)
-    ax.set_ylabel("best K")
+    allowed = f"\n(≤ {100 * answer.noise:g} % off\nthe best)" if answer.noise else ""
+    ax.set_ylabel(f"schedule, K{allowed}", fontsize=7)
     _batch_axis(ax, answer.most)
 
 

@@ -144,7 +144,7 @@ def early_exit_by_batch(found: PoolAnswer, path: Path) -> Path:
         ax.plot(B, 100 * saved.lockstep, color=RED, label="lockstep")
         ax.plot(B, 100 * saved.lockstep[0] / B, color=GREY, linewidth=0.9, linestyle=":", label="batch 1 over B")
         ax.axhline(0.0, color="black", linewidth=0.8)
-        asked = found.plan.tenants_asked
+        asked = found.at_once
         if asked:
             ax.axvline(asked, color="black", linewidth=0.8, linestyle=":")
             middle = (asked, 50 * float(saved.refilling[0]))

@@ -1,5 +1,6 @@
 """Everything that is said about one regime of a deployment, and the schedule of a series."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -24,6 +25,7 @@ from oracle.levers.uncertainty import Verdict, possible_configurations, toggle_v
 
 MOST_CONCURRENCY = 1 << 17  # scanned one by one
 LONGEST_DRAFT = 16
+_ROUNDING = 1e-12
 _FINE = 1001  # grid over r and rho: steps of 0.001
 
 
@@ -81,6 +83,8 @@ class Answer:
         Where the joint minimum changes when one quantity moves and the others stay.
     by_concurrency_capped
         The same over concurrency with admission capped.
+    cap_pays
+        Ranges of concurrency, both ends included, at which a cap lowers the cost; the last may have no end (inf).
     scanned
         The largest concurrency that was looked at.
     """
@@ -103,7 +107,13 @@ class Answer:
     by_repetitiveness: tuple[Run, ...]
     by_prefix_share: tuple[Run, ...]
     by_concurrency_capped: tuple[Run, ...]
+    cap_pays: tuple[tuple[float, float], ...]
     scanned: int
+
+    @property
+    def cap_saves(self) -> bool:
+        """Whether capping admission lowers the cost here."""
+        return bool(self.capped.cost_ms < self.joint.cost_ms * (1 - _ROUNDING))
 
 
 @dataclass(frozen=True)
@@ -147,6 +157,8 @@ def answer(deployment: Deployment, regime: Regime, low: Regime | None = None, hi
     speculation, prefix = toggle_verdicts(deployment, precision, *ends, cache_on=chosen.cache_on)
     longest = max(LONGEST_DRAFT, deployment.speculation.draft_length)
     concurrencies = _concurrencies(deployment, regime)
+    at = regime.having(concurrency=concurrencies)
+    free, capped = decide_joint(deployment, at), decide_joint(deployment, at, cap=True)
     return Answer(
         deployment,
         regime,
@@ -162,10 +174,11 @@ def answer(deployment: Deployment, regime: Regime, low: Regime | None = None, hi
         wide or any(p.eta_interval is not None for p in deployment.precisions),
         tuple((g, decide_joint(deployment.drafting(g), regime)) for g in range(1, longest + 1)),
         tuple((name, decide_joint(other, regime)) for name, other in _other_assumptions(deployment)),
-        _over_concurrency(deployment, regime, concurrencies, cap=False),
+        _over_concurrency(concurrencies, free),
         _over_share(deployment, lambda values: regime.having(repetitiveness=values)),
         _over_share(deployment, lambda values: regime.having(prefix_share=values)),
-        _over_concurrency(deployment, regime, concurrencies, cap=True),
+        _over_concurrency(concurrencies, capped),
+        _where_cheaper(concurrencies, free, capped),
         int(concurrencies[-1]),
     )
 
@@ -210,9 +223,19 @@ def _concurrencies(deployment: Deployment, regime: Regime) -> Numbers:
     return np.arange(1, last + 1, dtype=np.float64)
 
 
-def _over_concurrency(deployment: Deployment, regime: Regime, values: Numbers, *, cap: bool) -> tuple[Run, ...]:
+def _where_cheaper(values: Numbers, free: Decisions, capped: Decisions) -> tuple[tuple[float, float], ...]:
+    """Give the ranges of concurrency at which a cap lowers the cost."""
+    saves = np.concatenate([[False], capped.cost_ms < free.cost_ms * (1 - _ROUNDING), [False]])
+    edges = np.flatnonzero(saves[1:] != saves[:-1])
+    return tuple(
+        (float(values[a]), math.inf if b == len(values) else float(values[b - 1]))
+        for a, b in zip(edges[::2], edges[1::2], strict=True)
+    )
+
+
+def _over_concurrency(values: Numbers, decided: Decisions) -> tuple[Run, ...]:
     """Scan one by one: a lever may come back, so no bisection."""
-    runs = _runs(values, decide_joint(deployment, regime.having(concurrency=values), cap=cap))
+    runs = _runs(values, decided)
     return (*runs[:-1], Run(runs[-1].low, np.inf, runs[-1].configuration))
 
 

@@ -3,10 +3,10 @@
     format = "draft-oracle/deployment"
     version = 1
     [hardware]     [model]     [costs]     [speculation]     [[precision]] …
-    [assumptions]  [traffic]   (optional)
+    [assumptions]  [traffic]  [running]   (optional)
 
 The keys are those of `Deployment`, `Speculation`, `Precision` and `Regime`; `eta_low` and `eta_high` stand for an
-interval, as `repetitiveness_low` … do in traffic.
+interval, as `repetitiveness_low` … do in traffic. [running] says how it is set: precision, speculation, prefix_cache.
 """
 
 import warnings
@@ -21,6 +21,7 @@ from oracle.files import read_text, shown
 from oracle.latency.model_checks import check_keys, check_number, kind_of
 from oracle.levers.deployment import Deployment, Precision, Speculation
 from oracle.levers.handwritten import tree_from_text
+from oracle.levers.procedure import Configuration
 from oracle.levers.traffic_file import PlainTraffic, check_plain
 
 FORMAT = "draft-oracle/deployment"
@@ -45,10 +46,14 @@ _PRECISION = (("name", "bytes_per_parameter", "eta"), ("quality", "kappa", "eta_
 
 @dataclass(frozen=True)
 class DeploymentFile:
-    """A deployment and the traffic that its file states, unchecked where it is to be completed by another file."""
+    """A deployment and the traffic that its file states, unchecked where it is to be completed by another file.
+
+    `running` is how its levers are set; None: not stated.
+    """
 
     deployment: Deployment
     traffic: PlainTraffic
+    running: Configuration | None = None
 
 
 def read_deployment(path: str | Path) -> DeploymentFile:
@@ -83,7 +88,7 @@ def deployment_from_text(text: str, source: str) -> DeploymentFile:
         )
     faults = Faults()
     needed = ("format", "version", "hardware", "model", "costs", "speculation", "precision")
-    check_keys(tree, f"{source}: ", needed, ("assumptions", "traffic", "min_quality"), faults, _OF)
+    check_keys(tree, f"{source}: ", needed, ("assumptions", "traffic", "running", "min_quality"), faults, _OF)
     given = {name: _section(tree, name, source, faults) for name in _NUMBERS}
     how = given.pop("speculation")
     precisions = _precisions(tree, source, faults)
@@ -91,11 +96,32 @@ def deployment_from_text(text: str, source: str) -> DeploymentFile:
         given["quality"] = {"min_quality": tree["min_quality"]}
     traffic = check_plain(_table(tree, "traffic", source, faults), f"{source}: traffic.", faults)
     deployment = _built(given, how, precisions, source, faults)
+    running = _running(tree, precisions, source, faults)
     faults.raise_if_any()
     if deployment is None:
         raise InputError(f"{source}: holds no deployment")
     _warn_of_rising_eta(deployment, source)
-    return DeploymentFile(deployment, traffic)
+    return DeploymentFile(deployment, traffic, running)
+
+
+def _running(
+    tree: Mapping[str, Any], precisions: tuple[Precision, ...], source: str, faults: Faults
+) -> Configuration | None:
+    """Read how the levers are set."""
+    if "running" not in tree:
+        return None
+    place, table = f"{source}: running.", _table(tree, "running", source, faults)
+    check_keys(table, place, ("precision", "speculation", "prefix_cache"), (), faults, _OF)
+    for key in ("speculation", "prefix_cache"):
+        if key in table and not isinstance(table[key], bool):
+            faults.add(f"{place}{key} is {kind_of(table[key])}; it is true or false")
+    names = [each.name for each in precisions]
+    named = table.get("precision", names[0] if names else "")
+    if named not in names:
+        said = printable(named, 80) if isinstance(named, str) else kind_of(named)
+        faults.add(f"{place}precision is {said}; it is one of {', '.join(map(printable, names))}")
+        return None
+    return Configuration(names.index(named), bool(table.get("speculation")), bool(table.get("prefix_cache")))
 
 
 def _table(tree: Mapping[str, Any], name: str, source: str, faults: Faults) -> Mapping[str, Any]:

@@ -57,7 +57,10 @@ class Measured:
 
 @dataclass(frozen=True)
 class FittedEta:
-    """eta of one precision; `interval` 95 %, None without counts; `rounds` 0 where they were not counted."""
+    """eta of one precision as measured, which may lie above 1, where the model ends.
+
+    `interval` is 95 %, None without counts; `rounds` 0 where they were not counted.
+    """
 
     precision: str
     acceptance: float
@@ -65,6 +68,11 @@ class FittedEta:
     interval: tuple[float, float] | None
     rounds: int
     is_reference: bool
+
+    @property
+    def is_outside(self) -> bool:
+        """Whether it is above what the model holds: a draft that a narrower target accepts more of."""
+        return self.eta > 1
 
 
 @dataclass(frozen=True)
@@ -118,7 +126,7 @@ def fit_eta(deployment: Deployment, rows: Sequence[Measured]) -> tuple[FittedEta
         if known:
             spread = sum((1 - rate[n]) / (rate[n] * pooled[n][1]) for n in (name, reference))
             factor = math.exp(_Z * math.sqrt(spread))
-            interval = (min(1.0, scale * ratio / factor), min(1.0, scale * ratio * factor))
+            interval = (scale * ratio / factor, scale * ratio * factor)
         rounds = 0 if name in uncounted else pooled[name][1]
         found.append(FittedEta(name, rate[name], scale * ratio, interval, rounds, name == reference))
     return tuple(found)
@@ -173,7 +181,7 @@ def fit_autocorrelation(rows: Sequence[Measured]) -> tuple[FittedChain, ...]:
 
 
 def with_fitted(deployment: Deployment, etas: Sequence[FittedEta], added: FittedOverhead | None) -> Deployment:
-    """Put fitted values in the place of assumed ones; an eta above 1 counts as 1."""
+    """Put fitted values in the place of assumed ones; an eta above 1 counts as 1, which is to be said."""
     by_name = {each.precision: each for each in etas if not each.is_reference}
     precisions = []
     for p in deployment.precisions:
@@ -181,7 +189,8 @@ def with_fitted(deployment: Deployment, etas: Sequence[FittedEta], added: Fitted
             precisions.append(p)
             continue
         fit = by_name[p.name]
-        precisions.append(replace(p, eta=min(1.0, fit.eta), eta_interval=fit.interval))
+        ends = None if fit.interval is None else (min(1.0, fit.interval[0]), min(1.0, fit.interval[1]))
+        precisions.append(replace(p, eta=min(1.0, fit.eta), eta_interval=ends))
     how = deployment.speculation
     if added is not None:
         how = replace(how, round_host_ms=added.round_host_ms, verify_batch=added.verify_batch)

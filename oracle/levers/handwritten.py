@@ -1,10 +1,17 @@
 """A tree of values that people type: TOML, or JSON."""
 
+import re
 import tomllib
 from typing import Any
 
-from oracle.errors import InputError
+from oracle.errors import InputError, printable
 from oracle.latency.strict_json import read_strictly
+
+LONGEST = 1 << 20  # characters of TOML, which people type
+_MOST_PARTS = 64
+_DOTTED = re.compile(rf"(?:\.[^.=,#\n]*){{{_MOST_PARTS}}}")
+_MOST_DIGITS = 1000
+_LONG_NUMBER = re.compile(rf"0[xob][0-9a-fA-F_]{{{_MOST_DIGITS}}}")
 
 
 def tree_from_text(text: str, source: str) -> dict[str, Any]:
@@ -18,7 +25,15 @@ def tree_from_text(text: str, source: str) -> dict[str, Any]:
     if text.lstrip().startswith("{"):
         tree: dict[str, Any] = read_strictly(text, source)  # what begins with a brace and is JSON is an object
         return tree
+    if len(text) > LONGEST:
+        raise InputError(
+            f"{source}: {len(text)} characters of TOML; at most {LONGEST} are read; is this the right file?"
+        )
+    if _DOTTED.search(text) is not None:  # the time to read a key grows with the square of its parts
+        raise InputError(f"{source}: a key has more than {_MOST_PARTS} parts; write one with fewer dots")
+    if _LONG_NUMBER.search(text) is not None:  # which Python reads and then cannot show
+        raise InputError(f"{source}: a number has more than {_MOST_DIGITS} digits; write a smaller one")
     try:
         return tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # ValueError: a number of thousands of digits, too
-        raise InputError(f"{source}: not TOML ({error}); mend it there, or give JSON") from error
+        raise InputError(f"{source}: not TOML ({printable(str(error), 200)}); mend it there, or give JSON") from error

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from oracle.errors import InputError
+from oracle.levers.admission import admitted
 from oracle.levers.break_even import prefix_share_needed
 from oracle.levers.cost import TOGGLES, batch_size, capacity, cost_parts, overhead, round_length
 from oracle.levers.deployment import Deployment
@@ -20,6 +21,7 @@ from oracle.levers.regime import Numbers, Regime
 from oracle.levers.toggles import LEVERS
 
 BAND = 0.10
+_ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,10 @@ class Schedule:
         The best configuration that is never touched, and its mean cost.
     undamped_ms
         Mean cost if both levers followed their break-evens at once, at the same precision.
+    capped_ms
+        The same, with admission capped in every slot where that lowers the cost.
+    cap_slots : (T,) bool
+        Where it does.
     free_ms
         Mean cost if the precision too were chosen anew in every slot: a bound.
     """
@@ -63,6 +69,8 @@ class Schedule:
     static: Configuration
     static_ms: float
     undamped_ms: float
+    capped_ms: float
+    cap_slots: NDArray[np.bool_]
     free_ms: float
 
 
@@ -99,6 +107,7 @@ def schedule(deployment: Deployment, slots: Regime, weights: ArrayLike | None = 
     costs = {index: _cost_of_states(deployment, index, slots, states) for index, states in made.items()}
     index = min(fitting, key=lambda each: _mean(share, costs[each]))
     undamped = np.min([_cost(deployment, Configuration(index, *toggles), slots) for toggles in TOGGLES], axis=0)
+    capped = np.min([_capped_cost(deployment, Configuration(index, *toggles), slots) for toggles in TOGGLES], axis=0)
     return Schedule(
         index,
         *made[index],
@@ -108,6 +117,8 @@ def schedule(deployment: Deployment, slots: Regime, weights: ArrayLike | None = 
         static,
         statics[static],
         _mean(share, undamped),
+        _mean(share, capped),
+        capped < undamped * (1 - _ROUNDING),
         _mean(share, decide_joint(deployment, slots).cost_ms),
     )
 
@@ -130,6 +141,12 @@ def _mean(share: Numbers, cost: Numbers) -> float:
 
 def _cost(deployment: Deployment, each: Configuration, slots: Regime) -> Numbers:
     return cost_parts(deployment, deployment.precisions[each.precision], slots, each.toggles).total_ms
+
+
+def _capped_cost(deployment: Deployment, each: Configuration, slots: Regime) -> Numbers:
+    precision = deployment.precisions[each.precision]
+    batch = admitted(deployment, precision, slots, each.toggles)
+    return cost_parts(deployment, precision, slots, each.toggles, batch).total_ms
 
 
 def _states(

@@ -2,8 +2,8 @@
 
 Values are a table of the keys of `Regime`, with `repetitiveness_low`, `repetitiveness_high`, `prefix_share_low` and
 `prefix_share_high` where they are intervals. A series is CSV or a JSON list with the same columns and, where wanted,
-`slot` (its name), `tenant` (each has its own schedule) and `tokens` (emitted in the slot: its weight). Columns that a
-series lacks are taken from the deployment's [traffic].
+`slot` (its name), `tenant` (each has its own schedule), `tokens` (emitted in the slot: its weight) and `reading` (under
+which repetitiveness was measured). Columns that a series lacks are taken from the deployment's [traffic].
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,14 +13,19 @@ from typing import Any
 import numpy as np
 
 from oracle.acceptance.rows import Row, csv_rows, json_rows, number_of, text_of
-from oracle.errors import Faults, InputError
+from oracle.errors import Faults, InputError, printable
 from oracle.latency.model_checks import check_keys, check_number
 from oracle.levers.handwritten import tree_from_text
+from oracle.levers.matches import Reading
 from oracle.levers.regime import NAMES, SHARES, Numbers, Regime, make_regime
 
 INTERVALS = tuple(f"{name}_{end}" for name in SHARES for end in ("low", "high"))
-COLUMNS = ("slot", "tenant", "tokens", *NAMES, *INTERVALS)
+COLUMNS = ("slot", "tenant", "tokens", *NAMES, *INTERVALS, "reading")
 _NUMBERS = {"tokens", *NAMES, *INTERVALS}
+_SHARE_OF = {  # readings under which repetitiveness is the same quantity
+    **dict.fromkeys(("independent", "stationary"), "of first draft tokens, those accepted"),
+    **dict.fromkeys(("gated", "renewal"), "of all tokens, those that match"),
+}
 PlainTraffic = Mapping[str, float]
 
 
@@ -77,13 +82,17 @@ def plain_traffic(values: PlainTraffic, source: str) -> Traffic:
     return _laid_out(None, ("",), [(source, dict(values))], source, np.ones(1))
 
 
-def traffic_from_text(text: str, source: str, otherwise: PlainTraffic) -> tuple[Traffic, ...]:
+def traffic_from_text(
+    text: str, source: str, otherwise: PlainTraffic, reading: Reading | None = None
+) -> tuple[Traffic, ...]:
     """Read a traffic file of any form: values as TOML or a JSON object, a series as CSV or a JSON list.
 
     Parameters
     ----------
     otherwise
         Values for what the file does not state.
+    reading
+        Of the deployment; None: whatever the series was measured under will do.
 
     Raises
     ------
@@ -93,10 +102,10 @@ def traffic_from_text(text: str, source: str, otherwise: PlainTraffic) -> tuple[
     lines = (line.strip() for line in text.splitlines())
     first = next((line for line in lines if line and not line.startswith("#")), "")
     if first.startswith("[") or ("=" not in first and not first.startswith("{")):
-        return series_from_text(text, source, otherwise)
+        return series_from_text(text, source, otherwise, reading)
     tree = tree_from_text(text, source)
     if set(tree) == {"traffic"} and isinstance(tree["traffic"], list):
-        return series_from_text(text, source, otherwise)
+        return series_from_text(text, source, otherwise, reading)
     faults = Faults()
     values = check_plain(tree, f"{source}: ", faults)
     faults.raise_if_any()
@@ -109,13 +118,17 @@ def completed(values: PlainTraffic, otherwise: PlainTraffic) -> dict[str, float]
     return {**kept, **values}
 
 
-def series_from_text(text: str, source: str, otherwise: PlainTraffic) -> tuple[Traffic, ...]:
+def series_from_text(
+    text: str, source: str, otherwise: PlainTraffic, reading: Reading | None = None
+) -> tuple[Traffic, ...]:
     """Read a series as CSV or JSON, one `Traffic` a tenant in order of appearance.
 
     Parameters
     ----------
     otherwise
         Values for columns that the series lacks.
+    reading
+        As in `traffic_from_text`.
 
     Raises
     ------
@@ -129,6 +142,7 @@ def series_from_text(text: str, source: str, otherwise: PlainTraffic) -> tuple[T
     for place, row in rows:
         values = _numbers(row, place, faults)
         slot, tenant = (text_of(_as_text(row, name), name, place, faults) for name in ("slot", "tenant"))
+        _check_reading(text_of(row, "reading", place, faults), reading, place, faults)
         whole: dict[str, Any] = {**completed(values, otherwise), "slot": slot}
         if not _NUMBERS & row.keys() - values.keys():  # else a fault was noted, and its consequences would follow
             _check_row(place, whole, faults)
@@ -145,6 +159,20 @@ def series_from_text(text: str, source: str, otherwise: PlainTraffic) -> tuple[T
         found.append(_laid_out(tenant, names, given, source, tokens))
     faults.raise_if_any()
     return tuple(found)
+
+
+def _check_reading(measured: str | None, wanted: Reading | None, place: str, faults: Faults) -> None:
+    """Refuse repetitiveness that is the share of something else than the deployment takes it for."""
+    if measured is None:
+        return
+    if measured not in _SHARE_OF:
+        faults.add(f"{place}: reading is {printable(repr(measured), 40)}; known: {', '.join(_SHARE_OF)}")
+    elif wanted is not None and _SHARE_OF[measured] != _SHARE_OF[wanted]:
+        faults.add(
+            f"{place}: repetitiveness was measured under the reading {measured} ({_SHARE_OF[measured]}), the "
+            f"deployment takes it under {wanted} ({_SHARE_OF[wanted]}); set [speculation] reading = '{measured}', or "
+            f"observe with --reading {wanted}"
+        )
 
 
 def _as_text(row: Row, name: str) -> Row:

@@ -24,6 +24,7 @@ from oracle.errors import Faults, InputError, printable
 from oracle.files import open_parquet, parquet_errors, shown
 from oracle.observe.times import seconds_of
 from oracle.observe.tokens import Kind, Part, part_of
+from oracle.parquet_limits import ParquetLimits
 from oracle.recorded_by.envelope import OnBytes, is_json, trees_in
 
 COLUMNS = (
@@ -41,6 +42,8 @@ COLUMNS = (
     "output_tokens",
 )
 MOST_FAULTS_GATHERED = 1000
+_BATCH_BYTES = 8 << 20  # as Arrow; as Python objects about ten times that
+_JSON = (".json", ".jsonl", ".ndjson")
 _ROWS = 64  # of Parquet, held at a time as Python objects
 
 
@@ -105,7 +108,7 @@ def requests_in(
 def _trees(path: Path, form: LogForm, on_bytes: OnBytes | None) -> Iterator[tuple[str, Any]]:
     if not path.is_file():
         raise InputError(f"{shown(path)}: is no file; give request logs (JSON lines or Parquet)")
-    if is_json(path):
+    if is_json(path) or path.suffix in _JSON:
         yield from trees_in(path, on_bytes)
         return
     with open_parquet(path) as file:
@@ -118,7 +121,8 @@ def _trees(path: Path, form: LogForm, on_bytes: OnBytes | None) -> Iterator[tupl
             )
         row = 0
         with parquet_errors(path):
-            for batch in file.iter_batches(_ROWS, columns=columns):
+            rows = min(_ROWS, ParquetLimits(path).rows_anywhere(columns, _BATCH_BYTES))
+            for batch in file.iter_batches(rows, columns=columns):
                 for tree in batch.to_pylist():
                     row += 1
                     yield f"{shown(path)}, row {row}", tree

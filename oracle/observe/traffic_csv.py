@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from oracle.errors import InputError, printable
+from oracle.levers.matches import Reading
 from oracle.observe.regimes import ObservedRegime
 from oracle.resampling import Interval
 
@@ -18,15 +19,20 @@ def fit_for_levers(regimes: Sequence[ObservedRegime]) -> list[ObservedRegime]:
     return [r for r in regimes if r.fault is None and all(getattr(r, name) is not None for name in known)]
 
 
-def as_csv(regimes: Sequence[ObservedRegime]) -> str:
+def as_csv(regimes: Sequence[ObservedRegime], reading: Reading) -> str:
     """Write one row a regime, at full precision; shares that no log tells are left to the deployment's own.
+
+    Parameters
+    ----------
+    reading
+        What repetitiveness is the share of; the levers refuse it under another.
 
     Raises
     ------
     InputError
         No regime is fit.
     """
-    rows = [_row(each) for each in fit_for_levers(regimes)]
+    rows = [_row(each, reading) for each in fit_for_levers(regimes)]
     if not rows:
         raise InputError("no slot holds all that the levers take; give longer slots with --slot-minutes")
     columns = list(dict.fromkeys(name for row in rows for name in row))
@@ -37,7 +43,7 @@ def as_csv(regimes: Sequence[ObservedRegime]) -> str:
     return out.getvalue()
 
 
-def _row(regime: ObservedRegime) -> dict[str, Any]:
+def _row(regime: ObservedRegime, reading: Reading) -> dict[str, Any]:
     row: dict[str, Any] = {"slot": regime.slot}
     if regime.tenant is not None:
         row["tenant"] = printable(regime.tenant, len(regime.tenant))
@@ -48,6 +54,8 @@ def _row(regime: ObservedRegime) -> dict[str, Any]:
             row[name] = value
         if isinstance(interval, Interval):
             row |= {f"{name}_low": interval.low, f"{name}_high": interval.high}
+    if "repetitiveness" in row:
+        row["reading"] = reading
     for name in ("prompt_tokens", "output_tokens", "context_tokens"):
         row[name] = getattr(regime, name)
     return row

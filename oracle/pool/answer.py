@@ -55,6 +55,8 @@ class PoolAnswer:
         Each speed-up in every choice, as (index of the choice, worth), where the weights fit.
     early_exit
         Savings by batch size; None: not stated.
+    at_once
+        Tenants that decode together at the chosen precisions: those asked for, as far as they fit; 0: not known.
     left_open
         What the plan does not state and what cannot be said for that.
     """
@@ -64,6 +66,7 @@ class PoolAnswer:
     chosen: int | None
     worths: tuple[tuple[int, Worth], ...]
     early_exit: Savings | None
+    at_once: int
     left_open: tuple[str, ...]
 
 
@@ -89,15 +92,21 @@ def answer(plan: Plan) -> PoolAnswer:
         if choice.budget.fits
         for speedup in plan.speedups
     )
-    exits = None if plan.early_exit is None else savings(plan.early_exit, batch_sizes(plan))
-    return PoolAnswer(plan, found, fitting[0] if fitting else None, worths, exits, tuple(_left_open(plan)))
+    served = _served(plan, found[fitting[0]] if fitting else None)
+    exits = None if plan.early_exit is None else savings(plan.early_exit, batch_sizes(plan, served))
+    return PoolAnswer(plan, found, fitting[0] if fitting else None, worths, exits, served, tuple(_left_open(plan)))
 
 
-def batch_sizes(plan: Plan) -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
-    """Give powers of two, and the tenants asked for."""
+def _served(plan: Plan, choice: Choice | None) -> int:
+    """Tenants asked for that fit."""
+    return 0 if choice is None else min(plan.tenants_asked, choice.budget.tenants or 0)
+
+
+def batch_sizes(plan: Plan, served: int = 0) -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
+    """Give powers of two, the tenants asked for and those that fit."""
     top = max(LARGEST_BATCH, plan.tenants_asked)
     sizes = {1 << i for i in range(top.bit_length()) if 1 << i <= top}
-    return np.array(sorted(sizes | ({plan.tenants_asked} if plan.tenants_asked else set())), dtype=np.float64)
+    return np.array(sorted((sizes | {plan.tenants_asked, served}) - {0}), dtype=np.float64)
 
 
 def _choice(plan: Plan, served: Served) -> Choice:
@@ -132,6 +141,12 @@ def _left_open(plan: Plan) -> list[str]:
         said.append("active_parameters are not stated: weights are not told apart into used and idle")
     if len(plan.precisions) > 1 or len(plan.kv_precisions) > 1:
         said.append("what a precision costs in quality is not judged")
+    if plan.reads_experts and not plan.unique_experts:
+        said.append(
+            "unique experts were not measured: the uniform formula for independent tokens stands in, which touches "
+            "more than real routing does, most of all within the drafts of one request; so reads of weights, in rounds "
+            "above all, are upper bounds; give [[unique_experts]] as measured"
+        )
     if plan.speedups and plan.timing is None:
         said.append("times are not stated: what speed-ups cost is known, what they give is not")
     if plan.timing is not None and plan.timing.is_measured:

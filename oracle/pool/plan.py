@@ -82,6 +82,14 @@ class Model:
 
 
 @dataclass(frozen=True)
+class UniqueExperts:
+    """Unique experts a layer, mean, that so many tokens of a pass touched, as measured."""
+
+    tokens: int
+    experts: float
+
+
+@dataclass(frozen=True)
 class Tenant:
     """Tenants of one kind: how many are asked for, and the context that each holds."""
 
@@ -140,6 +148,7 @@ class Plan:
     speedups: tuple[Speedup, ...] = ()
     timing: Timing | None = None
     early_exit: EarlyExit | None = None
+    unique_experts: tuple[UniqueExperts, ...] = ()
 
     def __post_init__(self) -> None:
         faults = Faults()
@@ -147,9 +156,17 @@ class Plan:
         _check_model(self, faults)
         _check_kv(self, faults)
         _check_timing(self, faults)
+        _check_unique_experts(self, faults)
         if self.early_exit is not None:
             self.early_exit.check("early_exit.", faults)
         faults.raise_if_any()
+
+    @property
+    def reads_experts(self) -> bool:
+        """Whether the bytes that a step reads depend on the experts touched."""
+        timing = self.timing
+        calculated = timing is not None and not timing.is_measured
+        return calculated and self.model is not None and self.model.experts is not None
 
     @property
     def tenants_asked(self) -> int:
@@ -225,6 +242,29 @@ def _check_kv(plan: Plan, faults: Faults) -> None:
     _check_unique([s.name for s in plan.speedups], "speedup", faults)
     for speedup in plan.speedups:
         speedup.check(f"speedup {printable(speedup.name)}: ", MOST_DRAFT_TOKENS, faults)
+
+
+def _check_unique_experts(plan: Plan, faults: Faults) -> None:
+    """Note measured unique experts that no routing gives."""
+    if not plan.unique_experts:
+        return
+    model = plan.model
+    if model is None or model.experts is None or model.experts_per_token is None:
+        faults.add("unique_experts: the model's experts are not stated; add them, or leave unique_experts out")
+        return
+    before = UniqueExperts(0, 0.0)
+    for i, each in enumerate(plan.unique_experts, 1):
+        place = f"unique_experts {i}: "
+        check_ranges(each, {"tokens": COUNT, "experts": POSITIVE}, place, faults)
+        most = min(float(model.experts), float(each.tokens) * model.experts_per_token)
+        if not model.experts_per_token <= each.experts <= most:
+            faults.add(
+                f"{place}experts is {each.experts:g}; {each.tokens:g} tokens touch from {model.experts_per_token:g} to "
+                f"{most:g}"
+            )
+        if each.tokens <= before.tokens or each.experts < before.experts:
+            faults.add(f"{place}tokens rise strictly and experts never fall from one row to the next; sort the rows")
+        before = each
 
 
 def _check_timing(plan: Plan, faults: Faults) -> None:

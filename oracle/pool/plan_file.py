@@ -3,7 +3,7 @@
     format = "draft-oracle/pool"
     version = 1
     [hardware]   [model]   [[precision]] …   [kv]   [[kv_precision]] …   [[tenant]] …   [[speedup]] …
-    [timing]     [early_exit]
+    [timing]     [early_exit]   [[unique_experts]] …
 
 Only [hardware] is needed; what is left open is said. gib is 2^30 bytes, gb is 10^9.
 """
@@ -19,7 +19,7 @@ from oracle.levers.handwritten import tree_from_text
 from oracle.pool.attention_file import OF, kv_from_table
 from oracle.pool.early_exit import EarlyExit
 from oracle.pool.kv_cache import KvCache
-from oracle.pool.plan import GIB, Memory, Model, Plan, Precision, Tenant, Timing
+from oracle.pool.plan import GIB, Memory, Model, Plan, Precision, Tenant, Timing, UniqueExperts
 from oracle.pool.ranges import NOT_NEGATIVE, POSITIVE, SHARE, within
 from oracle.pool.speedup import Speedup
 
@@ -42,6 +42,7 @@ _TABLES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     ),
     "precision": (("name", "bytes_per_value"), ("scale_bytes", "values_per_scale")),
     "kv_precision": (("name", "bytes_per_value"), ("scale_bytes", "values_per_scale")),
+    "unique_experts": (("tokens", "experts"), ()),
     "tenant": (("name", "count", "context_tokens"), ()),
     "speedup": (
         ("name", "draft_length"),
@@ -71,7 +72,7 @@ _TABLES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     ),
     "early_exit": (("layers", "exit_layers", "probabilities"), ("rows_that_double", "compaction_layers")),
 }
-_LISTED = ("precision", "kv_precision", "tenant", "speedup")
+_LISTED = ("precision", "kv_precision", "unique_experts", "tenant", "speedup")
 # Values whose units are changed, so that their range is checked as they are written.
 _CONVERTED = {"extra_gib": NOT_NEGATIVE, "bandwidth_gb_per_s": POSITIVE}
 # What stands in for a value that is missing or no number, so that the rules for the others are still checked.
@@ -164,6 +165,7 @@ def _built(
             tuple(Speedup(**_in_bytes(row, "extra_gib", "extra_bytes", GIB)) for row in listed["speedup"]),
             _timing(single["timing"]),
             None if single["early_exit"] is None else EarlyExit(**single["early_exit"]),
+            tuple(UniqueExperts(**row) for row in listed["unique_experts"]),
         )
     except InputError as error:
         for fault in error.faults:
@@ -213,14 +215,15 @@ def _values(table: Mapping[str, Any], name: str, place: str, faults: Faults) -> 
     if "name" in needed:
         values["name"] = f"number {place.rpartition(':')[0].rpartition(' ')[2]}"
     for key in (*needed, *optional):
-        if key in table and _fine(table[key], key, f"{place}{key}", faults):
+        whole = key == "tokens" if name == "unique_experts" else key in _WHOLE
+        if key in table and _fine(table[key], key, f"{place}{key}", faults, whole=whole):
             values[key] = tuple(table[key]) if isinstance(table[key], list) else table[key]
         elif key in table and key in _TOGETHER:
             values[key] = 1
     return values
 
 
-def _fine(value: Any, key: str, place: str, faults: Faults) -> bool:
+def _fine(value: Any, key: str, place: str, faults: Faults, *, whole: bool) -> bool:
     """Note a value of the wrong kind."""
     if key == "name":
         if isinstance(value, str) and value.strip():
@@ -229,7 +232,7 @@ def _fine(value: Any, key: str, place: str, faults: Faults) -> bool:
         return False
     if key in ("exit_layers", "probabilities"):
         return check_numbers(value, place, faults, whole=key == "exit_layers")
-    if not check_number(value, place, faults, whole=key in _WHOLE):
+    if not check_number(value, place, faults, whole=whole):
         return False
     return key not in _CONVERTED or within(value, _CONVERTED[key], place, faults)
 

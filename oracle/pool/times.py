@@ -7,7 +7,8 @@ Calculated, in bytes read over the bandwidth (milliseconds):
                + k · [draft + kv_share · kv_draft · n] / bandwidth
 
 weights(P) are those that P positions read: all of them, or, for a Mixture-of-Experts target whose experts are stated,
-the rest and E (1 - (1 - top_k/E)^P) of E experts (independent tokens, routed uniformly). It is the model of
+the rest and the unique experts as measured, else E (1 - (1 - top_k/E)^P) of E (independent tokens, routed uniformly:
+more than real routing touches). It is the model of
 `oracle.levers.cost` with the reads of a draft added. Measured: lines through step and round times. What does not change
 with the tenants of a plan (a measured round) does not change with the size of the draft either.
 """
@@ -48,8 +49,24 @@ def read_bytes(plan: Plan, served: Served, positions: ArrayLike) -> Numbers:
     if model is None or model.expert_parameters is None or model.experts is None or model.experts_per_token is None:
         return np.full(P.shape, whole)
     experts = model.expert_parameters * served.weights.stored_bytes
-    touched = uniform_unique_experts(P, model.experts, model.experts_per_token) / model.experts
+    touched = unique_experts(plan, P, model.experts, model.experts_per_token) / model.experts
     return whole - experts * (1 - touched)
+
+
+def unique_experts(plan: Plan, positions: Numbers, experts: int, top_k: int) -> Numbers:
+    """Unique experts a layer: measured and on lines between, else by the uniform formula.
+
+    Beyond the largest number of tokens measured, of the experts not touched by then the share that the formula says.
+    """
+    formula = uniform_unique_experts(positions, experts, top_k)
+    rows = plan.unique_experts
+    if not rows:
+        return formula
+    x = np.array([1.0, *(float(row.tokens) for row in rows if row.tokens > 1)])
+    y = np.array([float(top_k), *(row.experts for row in rows if row.tokens > 1)])
+    last = float(uniform_unique_experts(x[-1], experts, top_k))
+    more = np.zeros(positions.shape) if last >= experts else (formula - last) / (experts - last)
+    return np.asarray(np.where(positions <= x[-1], np.interp(positions, x, y), y[-1] + (experts - y[-1]) * more))
 
 
 def step_ms(plan: Plan, served: Served, tenants: ArrayLike) -> Numbers | None:

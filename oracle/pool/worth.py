@@ -41,6 +41,8 @@ class Worth:
         A* at a full pool and the acceptance of each draft token that gives it (inf: above what k tokens can give).
     most_draft_bytes
         D*; negative: no draft of any size pays. None also for one without weights, which has no size.
+    asked, asked_step_ms
+        Tenants asked for, or as many of those as fit without the speed-up, and their step.
     same_step_ms, same_round_ms
         At the tenants asked for, or as many of those as fit with the speed-up.
     pays
@@ -56,6 +58,8 @@ class Worth:
     length_needed: float | None = None
     acceptance_needed: float | None = None
     most_draft_bytes: float | None = None
+    asked: int | None = None
+    asked_step_ms: float | None = None
     same_step_ms: float | None = None
     same_round_ms: float | None = None
     pays: tuple[tuple[int, float], ...] | None = None
@@ -97,6 +101,18 @@ class Worth:
         return self.tokens_per_s_with / self.tokens_per_s_without
 
     @property
+    def asked_gain(self) -> float | None:
+        """Tokens a second at the tenants asked for with it over those without; those that do not fit wait."""
+        if not self.asked or self.having.tenants is None or self.asked_step_ms is None:
+            return None
+        if self.having.tenants == 0:
+            return 0.0
+        if not self.same_round_ms or self.speedup.length is None:
+            return None
+        held = min(self.asked, self.having.tenants)
+        return self.speedup.length * held / self.same_round_ms / (self.asked / self.asked_step_ms)
+
+    @property
     def same_gain(self) -> float | None:
         """Speed-up of each tenant where both hold the same tenants."""
         if self.same_step_ms is None or not self.same_round_ms or self.speedup.length is None:
@@ -111,9 +127,11 @@ def worth(plan: Plan, served: Served, speedup: Speedup) -> Worth:
     if not n or left is None or round_line(plan, served, speedup, 1) is None:
         return Worth(speedup, without, having)
     step = _at(step_ms(plan, served, n))
+    asked = min(plan.tenants_asked, n)
+    asked_step = _at(step_ms(plan, served, asked))
     most = most_draft_bytes(plan, served, speedup) if speedup.resident_bytes else None
     if left == 0:
-        return Worth(speedup, without, having, step, None, math.inf, math.inf, most, pays=())
+        return Worth(speedup, without, having, step, None, math.inf, math.inf, most, asked, asked_step, pays=())
     took = _at(round_ms(plan, served, speedup, left))
     needed = (n / left) * (took / step)
     same = min(plan.tenants_asked, left)
@@ -126,6 +144,8 @@ def worth(plan: Plan, served: Served, speedup: Speedup) -> Worth:
         needed,
         float(accept_needed(max(0.0, needed - 1), speedup.draft_length)),
         most,
+        asked,
+        asked_step,
         _at(step_ms(plan, served, same)),
         _at(round_ms(plan, served, speedup, same)),
         None if speedup.length is None else _pays(plan, served, speedup, n, left),

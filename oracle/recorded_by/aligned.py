@@ -22,8 +22,8 @@ class Wanted:
 
     Attributes
     ----------
-    num_experts, top_k
-        Of the target; None where not told.
+    num_experts, top_k, layers
+        Of the target; None where not told. Layers are all hidden ones, dense ones among them.
     dense_layers
         Layers that route nothing; None: those that read so throughout.
     dense_target
@@ -46,6 +46,7 @@ class Wanted:
     prompt_tokens: int | None = None
     by: tuple[str, ...] = ()
     match: str = EMPIRICAL
+    layers: int | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,7 +153,7 @@ def _rows(request: Request, prompt: int, emitted: int, wanted: Wanted) -> NDArra
                 "server left prompt rows out"
             )
         layers, rest = divmod(values.size, max(passes, 1) * wanted.top_k)
-        if rest or (passes > 0 and layers == 0):
+        if rest or (passes > 0) != (layers > 0):
             raise InputError(
                 f"{place}: {values.size} ids are no whole number of layers for {passes} rows (one fewer than the "
                 f"{prompt + emitted} tokens, from token {start or 0} on) of top-{wanted.top_k}; is --top-k right, or "
@@ -161,4 +162,9 @@ def _rows(request: Request, prompt: int, emitted: int, wanted: Wanted) -> NDArra
         values = values.reshape(max(passes, 0), layers, wanted.top_k)
     if wanted.top_k is not None and values.shape[2] != wanted.top_k:
         raise InputError(f"{place}: has {values.shape[2]} experts a token; --top-k says {wanted.top_k}")
+    if wanted.layers is not None and values.shape[1] != wanted.layers:
+        raise InputError(
+            f"{place}: has {values.shape[1]} layers; --layers says {wanted.layers} (all hidden layers, dense ones "
+            "among them): is one of the two wrong, or --top-k?"
+        )
     return emitting_rows(values, prompt, emitted, start, place)

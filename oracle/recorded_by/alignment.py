@@ -172,7 +172,7 @@ def routed(
         t, layer, slot = (int(i) for i in np.argwhere((kept < 0) | (kept >= num_experts))[0])
         value = int(kept[t, layer, slot])
         why = (
-            "a row in the middle was not recorded; leave the request out"
+            f"the {'last row' if t == len(rows) - 1 else 'row'} was not recorded; leave the request out"
             if value == PAD
             else f"ids lie in 0 … {num_experts - 1}: is --num-experts right, and was raw int32 read in the right shape?"
         )

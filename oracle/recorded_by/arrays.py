@@ -5,9 +5,10 @@ What a header claims is compared with the bytes that are there before anything i
 
 import base64
 import binascii
-import io
 import math
+import re
 import zipfile
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,12 @@ from oracle.files import shown
 
 NPY_MAGIC = b"\x93NUMPY"
 MOST_BYTES = 1 << 30  # of one array: 300,000 tokens of 48 layers, top-8, int64
+_DEFLATED = 1032  # bytes that one byte can unpack to
+_MOST_HEADER_BYTES = 10_000  # as NumPy itself
+_HEADER = re.compile(
+    rb"\{'descr': '([<>=|]?[a-zA-Z]\d{0,9})', 'fortran_order': (True|False), "
+    rb"'shape': \(((?:-?\d{1,18}(?:, ?-?\d{1,18}){0,31},?)?)\) {0,40},? ?\}\s*"
+)
 _NO_PICKLE = "an object array (a pickle), which can run code when it is read; save integers: np.save(file, array)"
 
 
@@ -36,32 +43,42 @@ def integers_in_npy(raw: bytes, place: str) -> NDArray[Any]:
         Not .npy bytes, a pickle, numbers that are not whole, a shape that the bytes do not fill.
     """
     if not raw.startswith(NPY_MAGIC):
-        hint = "it is a pickle; " if raw[:1] == b"\x80" else ""
+        if raw[:1] == b"\x80":
+            raise InputError(f"{place}: holds a pickle, which can run code when it is read; send .npy bytes (np.save)")
         raise InputError(
-            f"{place}: is not a .npy file (it starts with {raw[:6]!r}); {hint}raw int32, as SGLang sends it, is read "
+            f"{place}: is not a .npy file (it starts with {raw[:6]!r}); raw int32, as SGLang sends it, is read "
             "with --from sglang"
         )
-    stream = io.BytesIO(raw)
-    try:
-        version = np.lib.format.read_magic(stream)
-        reader = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        shape, fortran, dtype = reader(stream)
-    except (ValueError, OSError, SyntaxError, MemoryError, RecursionError) as error:
-        raise InputError(
-            f"{place}: the .npy header is damaged ({printable(str(error), 100)}); save it again"
-        ) from error
+    shape, fortran, dtype, begin = _header(raw, place)
     if dtype.hasobject:
         raise InputError(f"{place}: holds {_NO_PICKLE}")
     if dtype.kind not in "iu":
         raise InputError(f"{place}: holds {dtype.name}; expert ids and counts are whole numbers")
-    claimed, there = math.prod(shape) * dtype.itemsize, len(raw) - stream.tell()
-    if min(shape, default=0) < 0 or claimed != there:
+    claimed, there = math.prod(shape) * dtype.itemsize, len(raw) - begin
+    if min(shape, default=0) < 0 or claimed != there or math.prod(size or 1 for size in shape) > MOST_BYTES:
         raise InputError(
             f"{place}: the header claims the shape {printable(str(shape))} of {dtype.name}, {claimed} bytes; {there} "
             "follow: was it cut off?"
         )
-    flat = np.frombuffer(raw, dtype, offset=stream.tell())
+    flat = np.frombuffer(raw, dtype, offset=begin)
     return flat.reshape(shape, order="F" if fortran else "C")
+
+
+def _header(raw: bytes, place: str) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
+    """Give the shape, whether it is in Fortran's order, the type, and where the array begins; nothing is evaluated."""
+    at = 10 if raw[6:7] == b"\x01" else 12
+    begin = at + int.from_bytes(raw[8:at], "little")
+    found = _HEADER.fullmatch(raw[at:begin]) if begin - at <= _MOST_HEADER_BYTES and begin <= len(raw) else None
+    if found is None or raw[6] not in (1, 2, 3):
+        raise InputError(
+            f"{place}: the .npy header is damaged (it is none that NumPy writes for numbers); save it again"
+        )
+    kind, fortran, sizes = (part.decode("ascii") for part in found.groups())
+    try:
+        dtype = np.dtype(kind)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{place}: the .npy header names no type ({printable(kind, 40)!r}); save it again") from error
+    return tuple(int(size) for size in sizes.split(",") if size.strip()), fortran == "True", dtype, begin
 
 
 def from_base64(text: str, place: str) -> bytes:
@@ -120,12 +137,16 @@ def arrays_in_npz(path: str | Path) -> Mapping[str, NDArray[Any]]:
                 raise InputError(
                     f"{place}: unpacks to {size} bytes; at most {MOST_BYTES} are read; save one request a file"
                 )
+            if size > _DEFLATED * Path(path).stat().st_size:
+                raise InputError(f"{place}: claims to unpack to {size} bytes, more than any file of its size can hold")
             for entry in archive.infolist():
+                if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                    raise InputError(f"{place}: is compressed as np.savez_compressed never does; save it again")
                 name = entry.filename.removesuffix(".npy")
                 with archive.open(entry) as member:
-                    raw = member.read(MOST_BYTES + 1)
+                    raw = member.read(entry.file_size + 1)
                 found[name] = integers_in_npy(raw, f"{place}, {printable(name, 40)}")
-    except (zipfile.BadZipFile, OSError, NotImplementedError, RuntimeError, EOFError) as error:
+    except (zipfile.BadZipFile, OSError, NotImplementedError, RuntimeError, EOFError, zlib.error) as error:
         raise InputError(f"{place}: cannot be read as .npz ({printable(str(error), 100)}); save it again") from error
     return found
 

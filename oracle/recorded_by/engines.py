@@ -48,6 +48,21 @@ def engine_of(tree: Any, place: str) -> str:
     )
 
 
+def refuse_others(tree: Any, engine: str, place: str) -> None:
+    """Refuse a record that is plainly another engine's than the one named.
+
+    Raises
+    ------
+    InputError
+        The named engine's reader does not know it, and another does.
+    """
+    if not isinstance(tree, Mapping) or READERS[engine].is_response(tree):
+        return
+    others = [name for name in _ORDER if READERS[name].is_response(tree)]
+    if others:
+        raise InputError(f"{place}: is a record of {others[0]}, but --from says {engine}; correct it, or leave it out")
+
+
 def reader_of(engine: str) -> Reader:
     """The function that reads one record of an engine."""
     reader: Reader = READERS[engine].requests_in

@@ -7,7 +7,8 @@ Can give
     over several sequences. ik_llama.cpp: ``draft_by_depth``.
 Cannot give
     Routing: unique experts must be told by m (--unique-experts), so no alpha can be fitted from it. ``timings`` hold
-    totals, nothing by position, so they make no trace: ``recommend --acceptance`` reads them.
+    totals, nothing by position, so they make no trace: ``recommend --acceptance`` reads them. The prompt is
+    ``prompt_n`` and ``cache_n``; ik_llama.cpp sends no ``cache_n``: there a prompt partly in the cache is refused.
 Layout
     Round lines come from a fork and are not documented upstream. Assumed: ``prompt_pos`` counts the tokens in the KV
     cache when the round starts, so the context is one more; a ``round_id`` that does not rise begins another request;
@@ -50,12 +51,27 @@ def requests_in(tree: Mapping[str, Any], place: str, faults: Faults) -> Iterator
     yield Request(
         place=place,
         name=name if isinstance(name, str) and name else None,
-        prompt_tokens=count_of(timings, "prompt_n", f"{place}.timings", faults),
+        prompt_tokens=_prompt_of(timings, f"{place}.timings", faults),
         emitted=emitted_of(count_of(timings, "predicted_n", f"{place}.timings", faults), ids, place, faults),
         labels=labels_of(tree),
         token_id=ids,
         metrics=timings,
     )
+
+
+def _prompt_of(timings: Mapping[str, Any], place: str, faults: Faults) -> int | None:
+    """Tokens of the prompt: those processed (``prompt_n``) and those that were in the cache (``cache_n``)."""
+    names = "prompt_n", "cache_n", "predicted_n", "n_past"
+    processed, cached, predicted, past = (count_of(timings, name, place, faults) for name in names)
+    if processed is None or cached is not None:
+        return None if processed is None else processed + (cached or 0)
+    if past is not None and past > processed + (predicted or 0):
+        faults.add(
+            f"{place}: n_past is {past}, more than prompt_n + predicted_n = {processed + (predicted or 0)}: part of "
+            "the prompt came from a cache, and these timings do not say how much; send cache_prompt false"
+        )
+        return None
+    return processed
 
 
 def round_in(tree: Mapping[str, Any], place: str, faults: Faults) -> Round | None:

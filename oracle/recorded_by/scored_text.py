@@ -7,6 +7,7 @@ echo (``choices[0].logprobs.token_logprobs``, which hold no ids and so no bounds
 they may come in any order; of a file, only where each record begins is held in memory.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -131,11 +132,13 @@ def scored(tree: Mapping[str, Any], token_id: Sequence[int], place: str) -> Scor
         if isinstance(by_id, list):
             return _from_vllm(by_id, token_id, place)
         if isinstance(meta, Mapping) and isinstance(meta.get("input_token_logprobs"), list):
-            return _from_sglang(meta, place)
+            return _from_sglang(meta, token_id, place)
         echoed = choice.get("logprobs")
         if isinstance(echoed, Mapping) and isinstance(echoed.get("token_logprobs"), list):
             values = [np.nan if value is None else float(value) for value in echoed["token_logprobs"]]
             return Scored(place, np.array(values), None, None)
+    except InputError:
+        raise
     except (TypeError, ValueError, KeyError, IndexError, AttributeError) as error:
         raise InputError(
             f"{place}: an entry of the log-probabilities is not as documented ({type(error).__name__}: "
@@ -157,15 +160,22 @@ def _from_vllm(entries: list[Any], token_id: Sequence[int], place: str) -> Score
         by_token = {} if entry is None else {int(key): float(value["logprob"]) for key, value in entry.items()}
         # The text's own token is listed whatever its rank; only the most probable ones bound what is not listed.
         ranked = [int(key) for key, value in (entry or {}).items() if int(value["rank"]) <= len(by_token)]
-        top.append({token: float(np.exp(by_token[token])) for token in ranked})
+        top.append({token: _probability(by_token[token]) for token in ranked})
         if i >= before >= 0 and token_id[i - before] in by_token:
             logprob[i] = by_token[token_id[i - before]]
             first[i] = logprob[i] >= max(by_token.values())
     return Scored(place, logprob, first, top)
 
 
-def _from_sglang(meta: Mapping[str, Any], place: str) -> Scored:
+def _from_sglang(meta: Mapping[str, Any], token_id: Sequence[int], place: str) -> Scored:
     triples = meta["input_token_logprobs"]
+    said = [int(triple[1]) for triple in triples[max(len(triples) - len(token_id), 0) :]]
+    odd = next((i for i, (own, other) in enumerate(zip(said, token_id, strict=False)) if own != other), None)
+    if odd is not None and len(said) == len(token_id):
+        raise InputError(
+            f"{place}: the scored text is not that of the request: its token {odd} after the prompt is {said[odd]}, "
+            f"and {token_id[odd]} was emitted; score the very ids that were emitted"
+        )
     logprob = np.array([np.nan if triple[0] is None else float(triple[0]) for triple in triples])
     tops = meta.get("input_top_logprobs")
     if not isinstance(tops, list) or len(tops) != len(triples):
@@ -174,8 +184,21 @@ def _from_sglang(meta: Mapping[str, Any], place: str) -> Scored:
     first = np.array(
         [bool(entry) and value >= max(entry.values()) for value, entry in zip(logprob, listed, strict=True)], np.bool_
     )
-    top = [{token: float(np.exp(value)) for token, value in entry.items()} for entry in listed]
+    top = [{token: _probability(value) for token, value in entry.items()} for entry in listed]
     return Scored(place, logprob, first, top)
+
+
+def _probability(logprob: float) -> float:
+    """Give e to the power of a log-probability.
+
+    Raises
+    ------
+    ValueError
+        It is far above 0, or not a number.
+    """
+    if not logprob <= 1:
+        raise ValueError(f"a log-probability is {logprob:g}")
+    return math.exp(logprob)
 
 
 def match_of(kind: str, draft: Scored, target: Scored | None, prompt_tokens: int, emitted: int) -> NDArray[np.float32]:

@@ -8,7 +8,7 @@ from typing import Any
 from oracle.errors import Faults, InputError
 from oracle.files import shown
 from oracle.recorded_by import llama_cpp, vllm
-from oracle.recorded_by.engines import engine_of, reader_of
+from oracle.recorded_by.engines import engine_of, reader_of, refuse_others
 from oracle.recorded_by.envelope import ARRAYS, OnBytes, is_json, trees_in
 from oracle.recorded_by.request import Request, stem_of
 from oracle.recorded_by.timings import is_bench_forward
@@ -134,6 +134,8 @@ def _look(path: Path, engine: str | None) -> tuple[str, str]:
         raise InputError(f"{shown(path)}: holds no record")
     place, tree = first
     found = engine or engine_of(tree, place)
+    if engine is not None:
+        refuse_others(tree, engine, place)
     if isinstance(tree, Mapping) and (is_bench_forward(tree) or llama_cpp.is_batched_bench(tree)):
         return found, ROUNDS
     return found, TRACE

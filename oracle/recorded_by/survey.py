@@ -4,6 +4,7 @@ Which layers are dense, the acceptance that match probabilities are made of, whe
 rounds. Of the requests only counts are kept: about 100 bytes a request.
 """
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,10 +15,15 @@ from oracle.acceptance.requests import counts_of, metrics_in
 from oracle.empirical.risk_sets import RiskSets, states_of, step_counts
 from oracle.errors import Faults, InputError, printable
 from oracle.recorded_by.aligned import EMPIRICAL, Aligned, Wanted, aligned
-from oracle.recorded_by.alignment import LayersSeen, layers_seen
+from oracle.recorded_by.alignment import INFER, LayersSeen, layers_seen
 from oracle.recorded_by.request import Request
 
 MOST_FAULTS_GATHERED = 1000
+_MOST_STARTS = 4
+_FLAT = (
+    "the engine sends routing without its shape: {} layers follow from --top-k {} as given, and a wrong one can go "
+    "unnoticed; --layers checks it"
+)
 _VARYING = (
     "the engine drafted fewer than K tokens in some rounds: not drafted is not counted as rejected; but if it stopped "
     "a draft where it expected a rejection, match probabilities at greater depth are over-estimated"
@@ -40,6 +46,8 @@ class Survey:
         Requests with routing.
     layers, shape
         What the rows say of the layers; (layers, slots).
+    starts
+        Inferred first tokens with a row of routing, and how many requests have each.
     risk, risk_after
         Rounds at risk and matched, by the contexts wanted and by what the round before did.
     uncounted
@@ -61,6 +69,7 @@ class Survey:
     routed: int = 0
     layers: LayersSeen | None = None
     shape: tuple[int, int] | None = None
+    starts: Counter[int] = field(default_factory=Counter)
     risk: RiskSets = field(default_factory=RiskSets)
     risk_after: RiskSets = field(default_factory=RiskSets)
     uncounted: int = 0
@@ -116,6 +125,7 @@ class Survey:
         if rows is None:
             return
         self.routed += 1
+        self._note_origin(generation)
         shape = (rows.shape[1], rows.shape[2])
         if self.shape is not None and shape != self.shape:
             self.faults.add(
@@ -126,6 +136,27 @@ class Survey:
         self.shape = shape
         seen = layers_seen(rows)
         self.layers = seen if self.layers is None else self.layers | seen
+
+    def _note_origin(self, generation: Aligned) -> None:
+        """Note what was inferred or told of the shape."""
+        request, wanted = generation.request, self.wanted
+        assert request.routing is not None
+        values = request.routing.values
+        if values.ndim == 1 and wanted.layers is None and generation.rows is not None:
+            self.notes.setdefault(_FLAT.format(generation.rows.shape[1], wanted.top_k))
+        if wanted.routing_start == INFER:
+            self.starts[generation.prompt_tokens + (request.emitted or 0) - 1 - len(values)] += 1
+
+    def on_starts(self) -> list[str]:
+        """Say which starts of the routing were inferred, and in how many requests."""
+        if not self.starts:
+            return []
+        ways = [f"token {start} in {count:,}" for start, count in self.starts.most_common(_MOST_STARTS)]
+        more = len(self.starts) - len(ways)
+        said = f"inferred first token with a row of routing: {', '.join(ways)}{f' and {more} others' if more else ''}"
+        if len(self.starts) == 1:
+            return [f"{said} requests"]
+        return [f"{said} requests; it varies, as with cached prefixes, but rows that were lost look the same"]
 
     def _count(self, generation: Aligned, counted: tuple[np.ndarray, np.ndarray]) -> None:
         self.risk.add(generation.context(self.wanted.by), generation.cluster, *counted)
@@ -159,6 +190,12 @@ class Survey:
             )
         if self.routed and not wanted.dense_target and wanted.num_experts is None:
             faults.add("no engine sends the number of experts a layer; say it with --num-experts")
+        if self.starts[1]:
+            faults.add(
+                f"--routing-start infer finds one row missing in {self.starts[1]:,} requests: a row lost at the end "
+                "looks the same, and all others would move by one position; say --routing-start 1 if the prompt's "
+                "first row was left out"
+            )
         faults.raise_if_any()
         if not self.routed or self.layers is None or self.shape is None:
             return {}

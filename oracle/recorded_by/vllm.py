@@ -29,6 +29,7 @@ from oracle.errors import Faults, InputError
 from oracle.files import shown
 from oracle.recorded_by.arrays import arrays_in_npz, npy_in_base64, read_npy
 from oracle.recorded_by.request import (
+    MOST_TOKENS,
     Request,
     Routing,
     choices_of,
@@ -129,6 +130,9 @@ def request_in_file(path: Path, prompt_tokens: int | None, faults: Faults) -> Re
     if values is None or values.ndim != 3:
         faults.add(f"{place}: needs routed_experts of the shape (tokens - 1, layers, top_k)")
         return None
+    for name in (name for name in _IN_NPZ[1:] if name in arrays and arrays[name].size > MOST_TOKENS):
+        faults.add(f"{place}: {name} holds {arrays[name].size} numbers; a request has at most {MOST_TOKENS} tokens")
+        return None
     ids = {name: ids_of(arrays[name].tolist(), name, place, faults) for name in _IN_NPZ[1:] if name in arrays}
     prompt = ids.get("prompt_token_ids")
     length = len(prompt) if prompt is not None else prompt_tokens
@@ -136,6 +140,12 @@ def request_in_file(path: Path, prompt_tokens: int | None, faults: Faults) -> Re
         faults.add(
             f"{place}: does not say where the prompt ends; save prompt_token_ids and token_ids beside routed_experts "
             "(np.savez), or say --prompt-tokens"
+        )
+        return None
+    if length > len(values):
+        faults.add(
+            f"{place}: a prompt of {length} tokens, but {len(values)} rows of routing; there is a row for every token "
+            "but the last: is --prompt-tokens right?"
         )
         return None
     tokens = ids.get("token_ids")

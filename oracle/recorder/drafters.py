@@ -81,8 +81,8 @@ class ModelDrafter:
         first = self._proposes.of(q)
         chain = tail = self.continued(rows, first)
         if settings.unique_experts == "expected":
-            tail = self.continued(rows, wrong_token(settings.match, p, q, emitted, self._choice))
-        self._match.append(match_probability(settings.match, p, q, emitted).cpu().numpy())
+            tail = self.continued(rows, wrong_token(settings.match_kind, p, q, emitted, self._choice))
+        self._match.append(match_probability(settings.match_kind, p, q, emitted).cpu().numpy())
         self._draft_prob.append(q.gather(1, first[:, None])[:, 0].clamp(0, 1).cpu().numpy())
         self._chains.extend(chain.cpu().numpy())
         return tail
@@ -137,7 +137,7 @@ class LookupDrafter:
 
     def proposed(self) -> Proposed:
         """Give what all rows made, but for the last one."""
-        chance = self._chance if self._settings.match == "overlap" else self._same.astype(np.float32)
+        chance = self._chance if self._settings.match_kind == "overlap" else self._same.astype(np.float32)
         chance = np.where(self._there, chance, np.float32(0))[:-1]
         count, depth = chance.shape
         own = np.concatenate([np.ones((count, 1), np.bool_), np.cumprod(self._same[:-1, :-1], axis=1).astype(bool)], 1)

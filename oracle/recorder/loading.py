@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -146,7 +147,9 @@ def _tokenizer(name: str, settings: Settings) -> Any:
 def _refusal(what: str, name: str, error: BaseException, settings: Settings) -> str:
     reason = printable(" ".join(str(error).split()), most=200)
     way_out = "check the name and the options"
-    if isinstance(error, OSError) and not settings.hub:
+    if not Path(name).exists() and not settings.hub:
+        reason, way_out = "there is no such folder, and no copy on this machine", "check the path, or give --hub"
+    elif isinstance(error, OSError) and not settings.hub:
         way_out = "give a folder, or --hub to let transformers fetch it"
     return f"{what} {printable(name, most=200)} cannot be loaded ({reason}); {way_out}"
 

@@ -104,7 +104,8 @@ def _records(path: PathLike, faults: Faults) -> Iterator[tuple[str, int, Mapping
 def _record(place: str, raw: bytes, faults: Faults) -> Mapping[str, Any] | None:
     try:
         record = json.loads(raw.decode("utf-8"))
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+        json.dumps(record, ensure_ascii=False).encode("utf-8")  # half of a surrogate pair is no text
+    except (ValueError, RecursionError) as error:  # ValueError: a number of thousands of digits, too
         faults.add(f"{place}: is not JSON ({printable(str(error))}); write one object a line, such as {_EXAMPLE}")
         return None
     if not isinstance(record, dict):
@@ -163,5 +164,5 @@ def _rule(key: str, value: Any) -> str | None:
     if key == "messages":
         fine = all(isinstance(m, dict) and {"role", "content"} <= m.keys() for m in value)
         return None if fine else "must be a list of objects with role and content"
-    whole = all(isinstance(token, int) and not isinstance(token, bool) and token >= 0 for token in value)
+    whole = all(isinstance(token, int) and not isinstance(token, bool) and 0 <= token < 1 << 31 for token in value)
     return None if whole else "must be a list of whole numbers from 0"

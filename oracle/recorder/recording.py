@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from importlib import metadata
@@ -10,10 +11,11 @@ from typing import Any
 
 import torch
 
-from oracle.errors import InputError, printable
+from oracle.errors import InputError, InputWarning, printable
 from oracle.files import shown
 from oracle.outputs import atomic_output
 from oracle.provenance import program_version
+from oracle.recorder.beforehand import check_texts, files_of
 from oracle.recorder.loading import Models, load
 from oracle.recorder.prompts import Prompt
 from oracle.recorder.rounds import Size, time_rounds
@@ -27,7 +29,7 @@ TRACES = "traces.parquet"
 ROUNDS = "rounds.parquet"
 ORIGIN = "record.json"
 _PARTS = "_parts"  # readers of folders pass over names that begin so
-_COMPARED = ("program", "libraries", "settings", "inputs", "models")
+_COMPARED = ("program", "libraries", "settings", "inputs", "models", "files")
 Advance = Callable[[int], None]
 
 
@@ -73,6 +75,7 @@ def make_recording(request: Request, watch: Callable[[str, int], Any]) -> None:
         The device is out of memory; what is finished stays.
     """
     request.settings.check()
+    _warn_of_overlap(request.settings)
     former = _open(request)
     try:
         models = load(request.settings)
@@ -80,6 +83,7 @@ def make_recording(request: Request, watch: Callable[[str, int], Any]) -> None:
             check_clock(models.target.device)
         said = _origin(request, models)
         _same_as(former, said, request.folder)
+        check_texts(models, request.settings, request.prompts, request.timing.anchors)
         _say(request, said)
         folder, parts = request.folder, request.folder / _PARTS
         if not (folder / TRACES).exists():
@@ -95,6 +99,16 @@ def make_recording(request: Request, watch: Callable[[str, int], Any]) -> None:
     shutil.rmtree(parts)
 
 
+def _warn_of_overlap(settings: Settings) -> None:
+    if settings.decoding == "greedy" and settings.match_kind == "overlap":
+        warnings.warn(
+            "--match overlap with --decoding greedy: a greedy engine accepts by equality, so these match probabilities "
+            "are those of sampling, and costs with a draft come out as sampling's; leave --match out for greedy ones",
+            InputWarning,
+            stacklevel=3,
+        )
+
+
 def _open(request: Request) -> dict[str, Any] | None:
     """Make the folder, or give what the recording in it says of itself."""
     folder = request.folder
@@ -106,9 +120,9 @@ def _open(request: Request) -> dict[str, Any] | None:
         raise InputError(f"{shown(folder)}: the folder exists already; choose another name, or --resume a recording")
     try:
         found: dict[str, Any] = json.loads((folder / ORIGIN).read_text("utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"{shown(folder)}: holds no recording ({ORIGIN} cannot be read); choose another") from error
-    if found.get("format") != "draft-oracle/recording":
+    if not isinstance(found, dict) or found.get("format") != "draft-oracle/recording":
         raise InputError(f"{shown(folder / ORIGIN)}: is not of this program; choose another folder")
     return found
 
@@ -144,6 +158,7 @@ def _origin(request: Request, models: Models) -> dict[str, Any]:
             for name, model in (("target", models.target), ("draft", models.draft))
             if model is not None
         },
+        "files": files_of(request.settings, models),
         "timing": asdict(request.timing),
     }
 

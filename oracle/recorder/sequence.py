@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from jinja2 import TemplateError
 from numpy.typing import NDArray
 
 from oracle.errors import InputError, InputWarning, printable
@@ -61,7 +62,7 @@ def record(models: Models, settings: Settings, prompt: Prompt, index: int) -> Ge
     """
     choice = _choice(models, settings, index)
     context = tokens_of(models, prompt)
-    text = generated(models, settings, context, choice) if prompt.reference is None else _given(models, prompt)
+    text = generated(models, settings, context, choice) if prompt.reference is None else given(models, prompt)
     tokens = np.concatenate([context, text])
     longest = len(tokens) + settings.k_max
     if models.positions is not None and longest > models.positions:
@@ -98,6 +99,11 @@ def tokens_of(models: Models, prompt: Prompt) -> Tokens:
                 f"prompt '{printable(prompt.id)}': the tokenizer has no chat template; give `prompt` in place of "
                 "`messages`"
             ) from error
+        except (TemplateError, TypeError) as error:
+            raise InputError(
+                f"prompt '{printable(prompt.id)}': the chat template refuses the messages "
+                f"({printable(str(error), most=160)}); give them in the order and with the roles it knows, or `prompt`"
+            ) from error
     return _known(models, ids, f"prompt '{printable(prompt.id)}'", 1)
 
 
@@ -114,9 +120,10 @@ def generated(models: Models, settings: Settings, context: Tokens, choice: Choic
     return np.array(found, np.int64)
 
 
-def _given(models: Models, prompt: Prompt) -> Tokens:
-    given = prompt.reference
-    ids = models.tokenizer(given, add_special_tokens=False)["input_ids"] if isinstance(given, str) else given
+def given(models: Models, prompt: Prompt) -> Tokens:
+    """Give the tokens of the text that takes the place of a generated one."""
+    text = prompt.reference
+    ids = models.tokenizer(text, add_special_tokens=False)["input_ids"] if isinstance(text, str) else text
     return _known(models, ids, f"the text for prompt '{printable(prompt.id)}'", 1)
 
 

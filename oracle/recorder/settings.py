@@ -1,6 +1,7 @@
 """What a recording is asked for."""
 
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 from oracle.errors import MOST_DRAFT_TOKENS, Faults, printable
@@ -27,7 +28,8 @@ class Settings:
     match
         What `match_prob` holds: ``overlap`` Σ min(p, q); ``reference``, the draft's probability of the emitted token;
         ``greedy``, whether the draft's most probable token is that token. A lookup proposes one token with
-        certainty: ``overlap`` is the target's probability of it.
+        certainty: ``overlap`` is the target's probability of it. None: what an engine accepts by, ``overlap`` when
+        sampling and ``greedy`` in greedy decoding.
     tails
         Which rejected continuations the target verifies: ``actual``, the chain that is proposed from each anchor;
         ``expected``, a wrong token and what the draft adds to it at every position, weighted by the probability that
@@ -50,7 +52,7 @@ class Settings:
     draft: str
     decoding: Decoding = "greedy"
     temperature: float = 1.0
-    match: Match = "overlap"
+    match: Match | None = None
     tails: Tails | None = None
     k_max: int = 10
     max_new_tokens: int = 257
@@ -71,6 +73,13 @@ class Settings:
         return int(size) if colon and size.isdecimal() else _USUAL_NGRAM
 
     @property
+    def match_kind(self) -> Match:
+        """What is recorded, after the default is filled in."""
+        if self.match is not None:
+            return self.match
+        return "overlap" if self.decoding == "sample" else "greedy"
+
+    @property
     def unique_experts(self) -> Tails:
         """The tails that are recorded, after the default is filled in."""
         if self.tails is not None:
@@ -80,7 +89,7 @@ class Settings:
     @property
     def draft_is_greedy(self) -> bool:
         """Whether the draft proposes its most probable token."""
-        return self.decoding == "greedy" or self.match == "greedy"
+        return self.decoding == "greedy" or self.match_kind == "greedy"
 
     def check(self) -> None:
         """Check what does not need the models.
@@ -102,6 +111,10 @@ class Settings:
         name, colon, size = self.draft.partition(":")
         if name == LOOKUP and colon and not (size.isdecimal() and int(size) > 0):
             faults.add(f"--draft '{printable(self.draft)}': the length of the n-gram is a number from 1, as in ngram:3")
+        for role in ("target", "draft"):
+            model = getattr(self, role)
+            if model.startswith(("/", "./", "../", "~")) and not Path(model).exists():
+                faults.add(f"--{role} {printable(model, most=200)}: there is no such folder; check the path")
         if self.unique_experts == "expected" and self.ngram is not None:
             faults.add("--tails expected needs a draft model, since a lookup has no other continuation; use actual")
         if self.unique_experts == "expected" and self.decoding == "greedy":
@@ -112,6 +125,6 @@ class Settings:
 
     def to_dict(self) -> dict[str, Any]:
         """Give what the recorded numbers depend on as JSON values, the default tails filled in."""
-        found = {**asdict(self), "tails": self.unique_experts}
+        found = {**asdict(self), "match": self.match_kind, "tails": self.unique_experts}
         del found["hub"]  # from where a file came changes nothing
         return found

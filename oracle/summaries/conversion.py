@@ -65,7 +65,7 @@ def _overview(found: Converted, engine: str, output: str) -> Table:
 
 def _notes(found: Converted) -> list[str]:
     survey, kind = found.survey, found.match.wanted.match
-    notes = list(survey.notes)
+    notes = [*survey.on_starts(), *survey.notes]
     if found.target:
         notes.append(_KEPT_TOKENS)
     if kind == EMPIRICAL:
@@ -95,8 +95,7 @@ def _told_apart(found: Converted) -> str:
     by, rates = found.match.wanted.by, found.match.rates
     if rates is None or REQUEST not in by:
         return (
-            "the averages are not told apart by request: intervals of scores leave out how requests differ, and are "
-            "far too narrow (--by request)"
+            "the averages are not told apart by request, so policies see no difference between requests (--by request)"
         )
     low, high = np.quantile(rates.rate[:, 0], [0.05, 0.95])
     return (

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from oracle.crossover.answer import Crossover
-from oracle.crossover.costs import BASES
-from oracle.crossover.pays import STATES
+from oracle.crossover.costs import BASES, EXTRAPOLATED
+from oracle.crossover.pays import ON, STATES
 from oracle.resampling import Interval
 from oracle.tables import Table, interval_cells, number, with_interval, words
 
@@ -22,12 +22,22 @@ def _finite(value: float) -> float | None:
 
 
 def crossover_tables(
-    answer: Crossover, shown: Sequence[int], assumptions: Sequence[str], notes: Sequence[str] = ()
+    answer: Crossover,
+    shown: Sequence[int],
+    assumptions: Sequence[str],
+    notes: Sequence[str] = (),
+    readings: Sequence[tuple[str, Crossover]] = (),
 ) -> list[Table]:
-    """Show a crossover: where speculation pays, batch sizes one by one, the schedule, and what it all rests on."""
+    """Show a crossover: where speculation pays, batch sizes one by one, the schedule, and what it all rests on.
+
+    Parameters
+    ----------
+    readings
+        The same with other times to read a token of context of a further request, by what that takes.
+    """
     sizes = [size for size in shown if size <= answer.most]
     return [
-        intervals_table(answer, [*notes, *assumptions]),
+        intervals_table(answer, [*_readings(readings), *notes, *assumptions]),
         sizes_table(answer, sizes),
         lengths_table(answer, sizes),
         schedule_table(answer),
@@ -47,13 +57,13 @@ def intervals_table(answer: Crossover, notes: Sequence[str]) -> Table:
             {
                 "from": first,
                 "to": last,
-                "censored": last == answer.most,
+                "censored": not _ends_seen(answer, last),
                 "lengths": ", ".join(map(str, sorted(set(answer.best[at].tolist())))),
                 "top_speed_up": float(ups[peak]),
                 "top_at": first + peak,
                 "settled": float(settled[at].mean()) if np.isfinite(answer.half_width).any() else None,
                 "extrapolated": float(extrapolated[at].mean()),
-                "to_is": "still on at the largest" if last == answer.most else None,
+                "to_is": _end_is(answer, last),
             }
         )
     columns = (
@@ -71,20 +81,65 @@ def intervals_table(answer: Crossover, notes: Sequence[str]) -> Table:
         f"Batch sizes at which some K ≥ 1 pays, of 1 … {answer.most:,}",
         columns,
         rows,
-        [*_exits(answer), *notes],
+        [headline(answer), *_exits(answer), *notes],
     )
+
+
+def _ends_seen(answer: Crossover, last: int) -> bool:
+    return last < answer.most and STATES[answer.states[last]] == "off"
+
+
+def _end_is(answer: Crossover, last: int) -> str | None:
+    """Say what ends an interval whose end was not seen."""
+    if _ends_seen(answer, last):
+        return None
+    if last == answer.most:
+        return "still on at the largest"
+    return "no draft fits for all beyond" if STATES[answer.states[last]] == "does not fit" else "no price beyond"
+
+
+def headline(answer: Crossover) -> str:
+    """Say the schedule in one sentence, and what it hangs on."""
+    said = []
+    for (first, last), k in answer.ends():
+        where = (
+            "at every batch size" if last is None and first == 1 else "beyond" if last is None else f"up to {last:,}"
+        )
+        said.append(f"{f'K = {k}' if k else 'no drafts (K = 0)'} {where}")
+    if not answer.extrapolated.any():
+        return ", ".join(said)
+    first = int(np.argmax(answer.extrapolated)) + 1
+    floor = answer.floor_most_ms[answer.extrapolated & (answer.states == ON)]
+    floor = floor[np.isfinite(floor)]
+    hangs = ""
+    if len(floor):
+        hangs = (
+            f"; some K ≥ 1 still pays wherever it does now as long as computing a token takes no more than "
+            f"{floor.min():.3g} ms"
+        )
+    return f"{', '.join(said)}, if prices from batch size {first:,} on are what they are extrapolated to be{hangs}"
+
+
+def exits(answer: Crossover) -> str:
+    """Say the first and the last exit."""
+    found = answer.crossings
+    if not found.intervals:
+        return f"no K ≥ 1 pays at any batch size up to {answer.most:,}"
+    ends = ((found.intervals[0][1], found.first_exit), (found.intervals[-1][1], found.last_exit))
+    first, last = (f"{end:,}" if end is not None else f"not seen, on to {on:,}" for on, end in ends)
+    return f"first exit: {first}; last exit: {last}"
+
+
+def _readings(readings: Sequence[tuple[str, Crossover]]) -> list[str]:
+    """Say the exits for other times to read the context of further requests."""
+    return [f"if a token of context of a further request takes {name}: {exits(each)}" for name, each in readings]
 
 
 def _exits(answer: Crossover) -> list[str]:
     """Say where speculation stops paying, and what cannot be said."""
     found = answer.crossings
-    if not found.intervals:
-        said = [f"no K ≥ 1 pays at any batch size up to {answer.most:,}"]
-    else:
-        ends = (found.first_exit, found.last_exit)
-        first, last = (f"beyond {answer.most:,}" if end is None else f"{end:,}" for end in ends)
-        said = [f"first exit: {first}; last exit: {last}; every batch size was looked at, since cost is not monotone"]
-    if found.censored:
+    said = [exits(answer) + ("; every batch size was looked at, since cost is not monotone" if found.intervals else "")]
+    if found.intervals and found.intervals[-1][1] == answer.most:
         limit = float(np.nanmax(answer.limit[1:], initial=-np.inf))
         said.append(
             f"censored: it still pays at {answer.most:,}, and where it stops was not seen; as batches grow without end "
@@ -93,6 +148,12 @@ def _exits(answer: Crossover) -> list[str]:
     if answer.clipped:
         said.append(
             f"the KV cache holds no more than {answer.most:,} requests without drafts: that ends the batch sizes"
+        )
+    full = [i + 1 for i, state in enumerate(answer.states) if STATES[state] == "does not fit"]
+    if full:
+        said.append(
+            f"does not fit at {len(full):,} of them (first {full[0]}, last {full[-1]}): the KV cache holds drafts of "
+            "fewer requests; those that run are compared with all without drafts, and the schedule takes the faster"
         )
     unknown = [i + 1 for i, state in enumerate(answer.states) if STATES[state] == "unknown"]
     if unknown:
@@ -103,27 +164,37 @@ def _exits(answer: Crossover) -> list[str]:
     return said
 
 
+def _if_extrapolated(answer: Crossover, i: int) -> str:
+    if answer.states[i] != ON or not answer.extrapolated[i]:
+        return ""
+    made_up = EXTRAPOLATED in (answer.costs.basis[i, 0], answer.best_basis[i])
+    return f" if the {'extrapolation' if made_up else 'assumption'} holds"
+
+
 def _size_row(answer: Crossover, B: int) -> dict[str, Any]:
     i, k = B - 1, int(answer.best[B - 1])
     up = float(answer.speed_up[i, k]) if k else float("nan")
     half = float(answer.half_width[i, k]) if k else float("nan")
-    a_token = answer.round_ms[i] / answer.traffic.mean_length / B
+    a_token = answer.round_ms[i] / answer.traffic.mean_length / answer.running[i]
     state = STATES[answer.states[i]]
     unsure = np.isfinite(half) and not answer.settled[i]
     return {
         "batch_size": B,
         "state": state,
-        "verdict": f"{state}, not significant" if unsure else state,
+        "verdict": state + (", not significant" if unsure else _if_extrapolated(answer, i)),
+        "running": int(answer.running[i, k]),
         "best_length": k or None,
         **interval_cells("speed_up", _finite(up), around(up, half)),
         "off_ms_per_token": _finite(a_token[0]),
         "best_ms_per_token": _finite(a_token[k]) if k else None,
         "off_unique_experts": float(answer.traffic.unique_experts[i, 0]),
-        "best_unique_experts": float(answer.traffic.unique_experts[i, k]),
+        "best_unique_experts": float(answer.traffic.unique_experts[max(int(answer.running[i, k]), 1) - 1, k]),
         "acceptance_needed": _finite(answer.acceptance_needed[i]),
         "draft_request_ms_most": _finite(answer.draft_request_most_ms[i]) if answer.extrapolated[i] else None,
+        "kv_read_ms_least": _finite(answer.kv_read_needed_ms[i]),
+        "floor_ms_most": _finite(answer.floor_most_ms[i]),
         "off_rests_on": BASES[answer.costs.basis[i, 0]],
-        "best_rests_on": BASES[answer.costs.basis[i, k]] if k else None,
+        "best_rests_on": BASES[answer.best_basis[i]] if k else None,
     }
 
 
@@ -140,12 +211,16 @@ def sizes_table(answer: Crossover, sizes: Sequence[int]) -> Table:
         number("best K", "best_unique_experts", ".1f"),
         number("pays from match\nprobability", "acceptance_needed", ".3f"),
         number("a draft token may take\na further request, ms", "draft_request_ms_most", ".3f"),
+        number("pays if context\ntakes above, ms", "kv_read_ms_least", ".3g"),
+        number("and compute\nup to, ms", "floor_ms_most", ".3g"),
         words("K = 0\nrests on", "off_rests_on"),
         words("best K\nrests on", "best_rests_on"),
     )
     notes = [
         "a draft token may take: for each further request, where that was not measured, so that some K ≥ 1 pays; "
         "negative: it does not even if drafting for others takes nothing",
+        "pays if: break-evens of two prices, each with the other as it is: reading a token of context of a further "
+        "request (0: whatever it takes), and computing a token; – where nothing rests on it, or no value decides",
         "ms/token is of the whole batch: a round divided by the tokens all its requests emit",
         "pays from: the least probability, the same at all positions, with which some K ≥ 1 pays; – is never",
     ]
@@ -180,7 +255,7 @@ def schedule_table(answer: Crossover) -> Table:
     """Show the draft length for each range of batch sizes."""
     rows = [{"from": a, "to": b, "draft_length": k} for (a, b), k in answer.ends()]
     columns = (number("from\nbatch size", "from"), number("to", "to"), number("K", "draft_length"))
-    notes = ("the fewest ranges that stay within the noise of the best K everywhere; – has no end",)
+    notes = (f"the fewest ranges that stay within {100 * answer.noise:g} % of the best K everywhere; – has no end",)
     return Table("schedule", "Draft length by batch size", columns, rows, notes)
 
 

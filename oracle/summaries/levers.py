@@ -14,28 +14,28 @@ from oracle.levers.break_even import (
 from oracle.levers.cost import accept, batch_size, capacity, overhead, round_length
 from oracle.levers.deployment import Deployment
 from oracle.levers.procedure import Configuration, Decisions
+from oracle.summaries.levers_admission import PER_MILLION, admission, cap_begins, configured, percent, setting
 from oracle.tables import Column, Row, Table, number, show, words
 
 _MS = ".5f"
-PER_MILLION = 1 / 3.6  # a price an hour times milliseconds a token, as a price a million tokens
+_OUTSIDE = "nothing: an eta was measured above 1, which this model does not hold; see from"
 
 
-def configured(deployment: Deployment, each: Configuration) -> str:
-    """Name a configuration in words."""
-    states = {True: "on", False: "off"}
-    name = deployment.precisions[each.precision].name
-    return f"{name}, speculation {states[each.speculation_on]}, prefix cache {states[each.cache_on]}"
+def answer_table(found: Answer, notes: tuple[str, ...] = (), *, outside: bool = False) -> Table:
+    """Say on one page what to set, why, at what it flips and when to look again.
 
-
-def answer_table(found: Answer, notes: tuple[str, ...] = ()) -> Table:
-    """Say on one page what to set, why, at what it flips and when to look again."""
+    Parameters
+    ----------
+    outside
+        Whether some eta was measured where the model ends, so that no lever is called certain.
+    """
     deployment, chosen = found.deployment, found.joint.configuration()
     facts = [
-        ("set", _setting(found)),
+        ("set", setting(found)),
         ("why", _margin(found)),
         ("draft length", _lengths(found)),
-        ("admission", _admission(found)),
-        ("certain", _certainty(found)),
+        ("admission", admission(found)),
+        ("certain", _OUTSIDE if outside else _certainty(found)),
         ("in the source's order", _ordered(found)),
         ("flips with concurrency", _ranges(deployment, found.by_concurrency, ",.0f")),
         *(
@@ -64,16 +64,6 @@ def _where(found: Answer) -> str:
     )
 
 
-def _setting(found: Answer) -> str:
-    cost = float(found.joint.cost_ms)
-    length = found.deployment.speculation.draft_length
-    drafts = f" ({length} draft tokens)" if found.joint.speculation_on else ""
-    price = found.deployment.price_per_hour
-    money = "" if price is None else f", {cost * price * PER_MILLION:.3g} a million tokens"
-    named = configured(found.deployment, found.joint.configuration())
-    return f"{named}{drafts}: {cost:.5f} ms a token{money}"
-
-
 def _margin(found: Answer) -> str:
     """Say how far the next best is, and what limits the batch."""
     second = found.priced[1]
@@ -81,7 +71,8 @@ def _margin(found: Answer) -> str:
     B, C = float(found.joint.batch), float(found.regime.concurrency)
     bound = f"all {C:g} requests decode together" if B >= C else f"the KV cache holds {B:g} of {C:g} requests"
     named = configured(found.deployment, second.configuration)
-    return f"{_percent(gap)} dearer is the next best, {named}; {bound}"
+    uncapped = "without a cap " if found.cap_saves else ""
+    return f"{uncapped}{percent(gap)} dearer is the next best, {named}; {bound}"
 
 
 def _lengths(found: Answer) -> str:
@@ -96,25 +87,15 @@ def _lengths(found: Answer) -> str:
     named = configured(found.deployment, best.configuration())
     return (
         f"stated: {stated}; of 1 … {found.by_length[-1][0]} the model would draft {length} ({named}), "
-        f"{_percent(saved)} cheaper"
-    )
-
-
-def _admission(found: Answer) -> str:
-    saved = 1 - float(found.capped.cost_ms / found.joint.cost_ms)
-    if saved <= 0:
-        return "as many requests as there are and fit: a cap would not lower the cost"
-    named = configured(found.deployment, found.capped.configuration())
-    return (
-        f"a cap of {float(found.capped.batch):g} requests ({named}) costs {_percent(saved)} less a token; the others "
-        "wait, which this cost does not count"
+        f"{percent(saved)} cheaper"
     )
 
 
 def _certainty(found: Answer) -> str:
     if not found.has_intervals:
         return "no intervals were given on repetitiveness, prefix share or eta: values taken as exact"
-    states = f"at {found.deployment.precisions[found.joint.configuration().precision].name}: speculation "
+    states = "without a cap, " if found.cap_saves else ""
+    states += f"at {found.deployment.precisions[found.joint.configuration().precision].name}: speculation "
     states += f"{found.speculation}, prefix cache {found.prefix}"
     if len(found.possible) == 1:
         return f"{states}; this configuration is the cheapest everywhere within the intervals"
@@ -129,7 +110,7 @@ def _ordered(found: Answer) -> str:
         if each.same_as(found.joint):
             said.append(f"{name}: the same")
         else:
-            more = _percent(float(each.cost_ms / found.joint.cost_ms) - 1)
+            more = percent(float(each.cost_ms / found.joint.cost_ms) - 1)
             said.append(f"{name}: {configured(found.deployment, each.configuration())}, {more} dearer")
     return "; ".join(said)
 
@@ -164,11 +145,9 @@ def _look_again(found: Answer, chosen: Configuration) -> str:
         ends = [f"below {runs[at].low:{spec}}"] if at > 0 else []
         ends += [f"above {runs[at].high:{spec}}"] if at < len(runs) - 1 else []
         said += [f"{name} {' or '.join(ends)}"] if ends else []
+    cap = cap_begins(found)
+    said += [] if cap is None else [cap]
     return f"after every change of precision or draft length; with {', '.join(said) or 'nothing else in reach'}"
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.3g} %"
 
 
 def cost_table(found: Answer) -> Table:

@@ -24,7 +24,7 @@ def answer_tables(found: Answer, fitted: Fitted | None = None, notes: tuple[str,
     """Give all tables of one regime, the page first."""
     deployment = found.deployment
     return [
-        answer_table(found, notes),
+        answer_table(found, notes, outside=fitted is not None and any(each.is_outside for each in fitted.etas)),
         cost_table(found),
         break_even_table(found),
         procedure_table(found),
@@ -109,14 +109,14 @@ def moves_table(deployment: Deployment, found: Answer) -> Table:
     )
 
 
-def change_table(levers: Sequence[InheritedLever], before: str, after: str) -> Table:
-    """Show what a change of setting does to the levers that were right before it."""
+def change_table(levers: Sequence[InheritedLever], before: str, after: str, *, stated: bool = False) -> Table:
+    """Show what a change of setting does to the levers that ran before it, as stated or as was right there."""
     return Table(
         "levers_change",
         f"Levers inherited from {printable(before, 200)}, now {printable(after, 200)}",
         LEVER_COLUMNS,
         [lever_row(lever) for lever in levers],
-        LEVER_NOTES,
+        _STATED_NOTES if stated else LEVER_NOTES,
     )
 
 
@@ -158,6 +158,9 @@ LEVER_NOTES = (
     "% if on: what the lever does to its own part of the cost (speculation: decode; prefix cache: prefill and managing "
     "it); was: as its break-even says before the change",
 )
+
+
+_STATED_NOTES = (LEVER_NOTES[0].replace("as its break-even says before the change", "as [running] states"),)
 
 
 def phases_table(found: Answer) -> Table:
@@ -262,8 +265,10 @@ def _eta_table(fitted: Fitted) -> Table:
         number("rounds", "rounds"),
         with_interval("eta", "eta", ".4f"),
     )
-    note = "against the widest precision measured; 95 %, binomial, rounds taken as independent"
-    return Table("levers_eta", "eta from measured acceptance", columns, rows, (note,))
+    notes = ["against the widest precision measured; 95 %, binomial, rounds taken as independent"]
+    if any(each.is_outside for each in fitted.etas):
+        notes.append("an eta above 1 is outside the model, which takes it as 1")
+    return Table("levers_eta", "eta from measured acceptance", columns, rows, notes)
 
 
 def stated_table(deployment: Deployment) -> Table:

@@ -5,7 +5,7 @@ from typing import Any
 
 from oracle.errors import printable
 from oracle.levers.answer import Answer, Planned
-from oracle.summaries.levers import PER_MILLION, configured
+from oracle.summaries.levers_admission import PER_MILLION, configured
 from oracle.tables import Column, Table, number, words
 
 
@@ -25,6 +25,7 @@ def _page(found: Planned, suffix: str) -> Table:
         ("cost", f"{made.mean_ms:.5f} ms a token on average{money}"),
         ("against", f"{made.static_ms:.5f} for the best that is never touched ({static}): {100 * saved:.3g} % less"),
         ("hysteresis", _damped(found)),
+        ("admission", _capped(found)),
         ("bound", f"{made.free_ms:.5f} if the precision too could change in every slot"),
         *(("switch", text) for text in _switches(found)),
         ("undecided", _undecided(found)),
@@ -41,6 +42,18 @@ def _damped(found: Planned) -> str:
     made = found.schedule
     more = made.mean_ms / made.undamped_ms - 1
     return f"costs {100 * more:.2g} % over levers that follow their break-evens at once"
+
+
+def _capped(found: Planned) -> str:
+    """Say that the schedule caps nothing, and what a cap would save."""
+    made = found.schedule
+    saved = 1 - made.capped_ms / made.undamped_ms
+    if not made.cap_slots.any():
+        return "not capped: no cap would lower the cost in any slot"
+    return (
+        f"not capped; a cap would lower the cost in {int(made.cap_slots.sum())} of {len(made.cap_slots)} slots, "
+        f"{100 * saved:.3g} % on average, to {made.capped_ms:.5f}; requests beyond would wait"
+    )
 
 
 def _switches(found: Planned) -> list[str]:

@@ -40,6 +40,7 @@ def answer_table(found: PoolAnswer) -> Table:
     else:
         choice = found.choices[found.chosen]
         facts += [*_chosen(found, choice), *((w.speedup.name, _worth(w)) for i, w in found.worths if i == found.chosen)]
+        facts += _everywhere(found)
     if found.early_exit is not None:
         facts.append(("early exit", _early_exit(found)))
     facts += [("left open", said) for said in found.left_open]
@@ -136,14 +137,35 @@ def _tenant(mean: tuple[int, int] | None) -> float:
 def _gives(each: Worth) -> str:
     if each.gain is None or each.same_gain is None:
         return "its acceptance is not stated"
-    verdict = "pays" if each.gain > 1 else "does not pay"
-    said = f"at a full pool it {verdict}: {each.gain:.3f} times the tokens"
+    said = f"at a full pool it {_verdict(each.gain)}: {each.gain:.3f} times the tokens"
     said += f" ({each.tokens_per_s_without:,.0f} → {each.tokens_per_s_with:,.0f} a second)"
     said += f", {each.same_gain:.3f} times at the same tenants"
+    if each.asked_gain is not None and each.asked is not None and each.asked < (each.without.tenants or 0):
+        said = (
+            f"at the {each.asked:,} tenants asked for it {_verdict(each.asked_gain)}: {each.asked_gain:.3f} times the "
+            f"tokens; {said}"
+        )
     if each.pays is not None and not (len(each.pays) == 1 and each.pays[0] == (1, math.inf)):
         ranges = ", ".join(_range(*pair) for pair in each.pays)
         said += f"; pays with {ranges} tenants" if each.pays else "; pays with no number of tenants"
     return said
+
+
+def _verdict(gain: float) -> str:
+    return "pays" if gain > 1 else "does not pay"
+
+
+def _everywhere(found: PoolAnswer) -> list[tuple[str, str]]:
+    """Say in how many precisions each speed-up pays at the tenants asked for, as far as they fit."""
+    facts = []
+    for speedup in found.plan.speedups if len(found.choices) > 1 else ():
+        gains = [(i, w.asked_gain) for i, w in found.worths if w.speedup is speedup and w.asked_gain is not None]
+        on = [name_of(found.plan, found.choices[i].served) for i, gain in gains if gain > 1]
+        if gains:
+            where = f": {'; '.join(on)}" if 0 < len(on) < len(gains) else ""
+            said = f"{speedup.name} pays in {len(on)} of {len(gains)} that can be judged{where}"
+            facts.append(("all precisions", said))
+    return facts
 
 
 def _range(low: int, high: float) -> str:
@@ -175,10 +197,11 @@ def _early_exit(found: PoolAnswer) -> str:
     else:
         tail = f"{_SAVING:.0%} or more up to a batch of {last:,}" if last else f"never {_SAVING:.0%}"
     said = f"saves {alone:.1%} of a step at batch 1; in lockstep {tail}"
-    if found.plan.tenants_asked:
-        at = int(saved.batch.searchsorted(found.plan.tenants_asked))
+    if found.at_once:
+        at = int(saved.batch.searchsorted(found.at_once))
+        that_fit = " that fit" if found.at_once < found.plan.tenants_asked else ""
         said += (
-            f"; at {found.plan.tenants_asked:,} tenants {saved.lockstep[at]:.1%} in lockstep, "
+            f"; at the {found.at_once:,} tenants{that_fit} {saved.lockstep[at]:.1%} in lockstep, "
             f"{saved.compaction[at]:.1%} with compaction, {saved.refilling[at]:.1%} if freed rows were refilled; takes "
             "nothing from the pool"
         )

@@ -109,14 +109,15 @@ def speedups_table(found: PoolAnswer) -> Table:
         number("step, ms", "step_ms", ".2f"),
         number("round, ms", "round_ms", ".2f"),
         number("gain", "gain"),
+        number("as asked", "asked_gain"),
         number("same tenants", "same_gain"),
         number("length needed", "length_needed", ".2f"),
         Column("acceptance", _acceptance),
         Column("draft up to, GiB", _largest),
     ]
     notes = [
-        "gain: tokens a second of a full pool with it over those of a full pool without; same tenants: of each tenant "
-        "where both hold the same",
+        "gain: tokens a second of a full pool with it over those of a full pool without; as asked: at the tenants "
+        "asked for, those that do not fit waiting; same tenants: of each tenant where both hold the same",
         "length: mean acceptance length as stated; length needed, acceptance: from which on it pays at a full pool; "
         "draft up to: largest draft that pays, its own KV and draft length as stated",
     ]
@@ -138,6 +139,8 @@ def _worth_cells(each: Worth) -> dict[str, Any]:
         "tokens_per_s_with": each.tokens_per_s_with,
         "gain": each.gain,
         "same_gain": each.same_gain,
+        "asked": each.asked,
+        "asked_gain": each.asked_gain,
         "length_needed": each.length_needed,
         "acceptance_needed": each.acceptance_needed,
         "most_draft_gib": _gib(each.most_draft_bytes),
@@ -198,6 +201,16 @@ def stated_table(plan: Plan) -> Table:
     for part in ("memory", "model", "kv", "timing", "early_exit"):
         if getattr(plan, part) is not None:
             rows += _stated(part, "", getattr(plan, part))
+    rows += [
+        {
+            "part": "unique_experts",
+            "name": "",
+            "key": f"{each.tokens:g} tokens",
+            "value": each.experts,
+            "shown": f"{each.experts:g}",
+        }
+        for each in plan.unique_experts
+    ]
     for part in ("precisions", "kv_precisions", "tenants", "speedups"):
         for each in getattr(plan, part):
             rows += _stated(part, each.name, each)

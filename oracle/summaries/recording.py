@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.compute as pc
 
 from oracle.files import shown
 from oracle.rounds import load_rounds
@@ -23,7 +24,8 @@ _COLUMNS = (
 def recording_tables(folder: Path) -> list[Table]:
     """Tables of a recording: what it holds, and unique experts and times by draft length."""
     traces = TraceFiles(folder / "traces.parquet", match_is="conditional")
-    sums: dict[str, Any] = {"positions": 0, "empty": 0, "match": 0.0, "unique": None, "kinds": set()}
+    sums: dict[str, Any] = {"match": 0.0, "unique": None, "kinds": set()}
+    sums |= dict.fromkeys(("positions", "empty", "proposed", "short"), 0)
     for batch in traces:
         first = batch.match_prob if batch.match_prob is not None else batch.match_probs[:, 0]  # type: ignore[index]
         sums["positions"] += batch.positions
@@ -31,6 +33,11 @@ def recording_tables(folder: Path) -> list[Table]:
         sums["match"] += float(first.sum(dtype=np.float64))
         sums["kinds"] |= set(batch.match_kind)
         sums["target"] = None if batch.layers is None else (batch.layers, batch.top_k, batch.num_experts)
+        if batch.match_probs is not None:
+            lengths = pc.list_value_length(pc.list_flatten(batch.table.column("draft_token_id"))).to_numpy()
+            left = np.repeat(batch.offsets[1:], np.diff(batch.offsets)) - np.arange(batch.positions)
+            sums["proposed"] += int(lengths.sum())
+            sums["short"] += int((lengths < np.minimum(left, batch.match_probs.shape[1])).sum())
         if batch.unique_experts is not None:
             add = batch.unique_experts.sum(axis=0, dtype=np.float64)
             sums["unique"] = add if sums["unique"] is None else sums["unique"] + add
@@ -42,8 +49,16 @@ def recording_tables(folder: Path) -> list[Table]:
         "target": "dense" if sums["target"] is None else "{} MoE layers, top-{} of {} experts".format(*sums["target"]),
         f"mean match probability of the first token ({', '.join(sorted(sums['kinds']))})": f"{sums['match'] / n:.3f}",
     }
+    notes = []
+    if sums["short"]:
+        facts["proposed tokens a position"] = f"{sums['proposed'] / n:.2f}"
+        notes = [
+            f"the lookup proposes fewer than K tokens at {100 * sums['short'] / n:.0f} % of positions: there tokens "
+            "match with probability 0, but costs charge every round its full draft length: longer drafts come out dear"
+        ]
     rows = [{"fact": key, "value": value} for key, value in facts.items()]
-    tables = [Table("recording", f"Recorded into {shown(folder)}", (words("", "fact", 120), words("", "value")), rows)]
+    columns = words("", "fact", 120), words("", "value")
+    tables = [Table("recording", f"Recorded into {shown(folder)}", columns, rows, notes)]
     by_length = _by_length(folder, None if sums["unique"] is None else sums["unique"] / n)
     return tables + by_length
 

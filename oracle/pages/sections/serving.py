@@ -19,10 +19,11 @@ def serving(material: Material) -> Section | LeftOut:
     shown = [size for size in found.shown if size <= answer.most]
     said = [f"{_sentence(headline(answer))} {_sentence(exits(answer))}"]
     if answer.extrapolated.any():
-        share = 100 * float(answer.extrapolated.mean())
         said.append(
-            f"{share:.0f} % of these batch sizes rest on extrapolated prices: this shows where to time rounds, not "
-            "what would be measured."
+            f"{int(answer.extrapolated.sum()):,} of these {answer.most:,} batch sizes rest on extrapolated prices: "
+            "there computing a token, reading the context of further requests and drafting for them are taken to cost "
+            "nothing, so this shows where to time rounds, not what would be measured; `draft-oracle crossover` takes "
+            "other prices."
         )
     sizes, lengths = sizes_table(answer, shown), lengths_table(answer, shown)
     clusters = f"{len(answer.traffic.left_out_context):,} groups of clusters left out one at a time"
@@ -38,7 +39,7 @@ def serving(material: Material) -> Section | LeftOut:
         Figure(
             "acceptance-by-batch",
             "Match probability, the same at all positions, from which on some K ≥ 1 pays; shaded where it pays on "
-            f"these traces; {material.sample}.",
+            f"these traces; {material.sample}; without intervals: those of the speed-ups say what is settled.",
             f"Match probability needed against batch size from 1 to {answer.most}; {exits(answer)}.",
             partial(acceptance_by_batch, answer),
             sizes,
