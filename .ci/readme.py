@@ -58,7 +58,7 @@ def output_of(command: str) -> str:
     for cut in cuts:
         kind, argument = cut.split(" ", 1)
         if kind == "section":
-            parts = re.split(r"\n(?=\S)", text)  # titles begin a line, rows and notes are indented
+            parts = re.split(r"\n\n(?=\S)", text)  # titles follow an empty line and begin a line
             text = next(part for part in parts if part.startswith(argument)).rstrip() + "\n"
         elif kind == "table":
             chapters = re.split(r"(?m)^#+ ", text)

@@ -9,7 +9,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from oracle import ablation, scores
-from oracle.ablation import ShiftTally, next_match_prob, shifts_table
+from oracle.ablation import GenerationShifts, next_match_prob, shifts_table
 from oracle.changes import Lane
 from oracle.costs import LengthCosts
 from oracle.decisions import decisions_table
@@ -18,7 +18,7 @@ from oracle.pipeline import in_order
 from oracle.policies import reference_policies
 from oracle.problem import ExpertSource, Problem, make_problem, unique_experts_of
 from oracle.scores import PolicyTotals
-from oracle.solver import Solution, describe, solve, solve_many, visits
+from oracle.solver import Solution, describe, segment_sums, solve, solve_many, visits
 from oracle.traces import Traces
 
 
@@ -57,21 +57,24 @@ class Plan:
 class BatchResult:
     """What came out of one batch; parts that were not asked for are None.
 
+    Sums are by generation, and each is worked out from its generation alone: so the sums over all do not depend on
+    how generations were batched.
+
     Attributes
     ----------
     generations, positions
         How many there were.
     experts_from, match_kinds
         Which expert column was used; what the match probabilities are.
-    chosen : (2, K + 1) float64
+    chosen : (G, 2, K + 1) float64
         Decisions by k*, each position 1 and weighted by visit probability.
-    value_ms
-        Σ V(0) over the generations, milliseconds.
+    value_ms : (G,) float64
+        V(0), milliseconds.
     longest_context
         Largest L(t), tokens.
-    first_unique_sum
-        Sum of U(t, 0) over the positions.
-    unique_sums : (2, K + 1) float64, or None
+    first_unique : (G,) float64
+        Sums of U(t, 0) over the positions.
+    unique_sums : (G, 2, K + 1) float64, or None
         Sums of U over positions as recorded and from routing, where the trace holds both.
     """
 
@@ -80,15 +83,20 @@ class BatchResult:
     experts_from: ExpertSource
     match_kinds: frozenset[str]
     chosen: NDArray[np.float64]
-    value_ms: float
+    value_ms: NDArray[np.float64]
     longest_context: float
-    first_unique_sum: float
+    first_unique: NDArray[np.float64]
     unique_sums: NDArray[np.float64] | None
     decisions: pa.Table | None = None
     scores: PolicyTotals | None = None
-    shifts: dict[str, ShiftTally] | None = None
+    shifts: dict[str, GenerationShifts] | None = None
     shift_rows: pa.Table | None = None
     every_length: pa.Table | None = None
+
+    @property
+    def first_unique_sum(self) -> float:
+        """Sum of U(t, 0) over the positions."""
+        return float(self.first_unique.sum())
 
 
 def analyse(traces: Traces, plan: Plan) -> BatchResult:
@@ -117,16 +125,15 @@ def analyse(traces: Traces, plan: Plan) -> BatchResult:
             totals = scores.total(problem, costs, policies, traces.generation, traces.cluster_of)
         if plan.ablate:
             tallies, rows = _compared(traces, problem, plan, oracle, moved, visit)
-    width = costs.k_max + 1
     return BatchResult(
         generations=problem.generations,
         positions=problem.positions,
         experts_from=problem.experts_from,
-        match_kinds=frozenset(traces.match_kind),
-        chosen=np.stack([np.bincount(oracle.draft_length, w, minlength=width) for w in (None, visit)]),
-        value_ms=float(oracle.marginal_ms.sum()),
+        match_kinds=traces.match_kinds,
+        chosen=_chosen(problem, oracle, visit),
+        value_ms=oracle.value_ms(problem.offsets),
         longest_context=float(problem.context_len.max(initial=0.0)),
-        first_unique_sum=float(problem.unique_experts[:, 0].sum()),
+        first_unique=segment_sums(problem.unique_experts[:, 0], problem.offsets),
         unique_sums=_unique_sums(problem, traces) if plan.score else None,
         decisions=table,
         scores=totals,
@@ -134,6 +141,14 @@ def analyse(traces: Traces, plan: Plan) -> BatchResult:
         shift_rows=rows,
         every_length=_priced(traces, problem, plan, oracle, moved) if plan.every_length else None,
     )
+
+
+def _chosen(problem: Problem, oracle: Solution, visit: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Decisions of each generation by k*, (G, 2, K + 1)."""
+    width = problem.k_max + 1
+    cell = np.repeat(np.arange(problem.generations) * width, np.diff(problem.offsets)) + oracle.draft_length
+    counts = [np.bincount(cell, w, minlength=problem.generations * width) for w in (None, visit)]
+    return np.stack([count.reshape(-1, width) for count in counts], axis=1).astype(np.float64)
 
 
 def _priced(traces: Traces, problem: Problem, plan: Plan, oracle: Solution, moved: dict[str, Solution]) -> pa.Table:
@@ -152,7 +167,7 @@ def _compared(
     oracle: Solution,
     moved: dict[str, Solution],
     visit: NDArray[np.float64],
-) -> tuple[dict[str, ShiftTally], pa.Table | None]:
+) -> tuple[dict[str, GenerationShifts], pa.Table | None]:
     """Count each lane's shifts; their rows where they are wanted."""
     match_at = next_match_prob(traces, oracle.draft_length, plan.costs.k_max)
     tallies, rows = {}, []
@@ -167,7 +182,7 @@ def _compared(
             traces.cluster_of,
             plan.costs.k_max,
             traces.category_of,
-            float(solution.marginal_ms.sum()),
+            solution.value_ms(problem.offsets),
         )
         if plan.shift_rows:
             rows.append(shifts_table(found, lane.name, traces))
@@ -198,5 +213,5 @@ def _unique_sums(problem: Problem, traces: Traces) -> NDArray[np.float64] | None
     for name in names:
         same = name == problem.experts_from
         unique = problem.unique_experts if same else unique_experts_of(traces, problem.k_max, name)
-        both.append(unique.sum(axis=0))
-    return np.stack(both)
+        both.append(segment_sums(unique, problem.offsets))
+    return np.stack(both, axis=1)

@@ -8,6 +8,41 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from oracle.errors import InputError, printable
+
+
+def whole_table(table: Any, source: str) -> pa.Table:
+    """Give what hands out Arrow data as a table whose lists and texts lie within their buffers.
+
+    Raises
+    ------
+    InputError
+        They do not: a damaged file can be decoded to such, and other programs can hand it over.
+    """
+    whole = table if isinstance(table, pa.Table) else pa.table(table)
+    try:
+        whole.validate()
+    except (pa.ArrowException, IndexError) as error:
+        reason = printable(" ".join(str(error).split()), most=160)
+        raise InputError(f"{source}: the table is damaged ({reason}); write it again") from error
+    return whole
+
+
+def in_schema(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Give the columns of a table in the order, the types and with the metadata of a schema.
+
+    What has these types already is not cast: pyarrow 26 makes lists of nulls invalid by it.
+
+    Raises
+    ------
+    pa.ArrowException, ValueError
+        A column cannot be cast.
+    """
+    alike = table.select(schema.names)
+    if alike.schema.equals(schema):
+        return alike.replace_schema_metadata(schema.metadata)
+    return alike.cast(schema)
+
 
 def is_name_type(kind: pa.DataType) -> bool:
     """Say whether a type holds text: any string type, a dictionary of one, or nulls only."""

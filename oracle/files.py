@@ -7,18 +7,21 @@ import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from oracle.errors import Faults, InputError, printable
+from oracle.locations import RemoteFile, is_uri, remote_files
 
 # With pre_buffer on, or without a read buffer, a row group is held whole; this keeps a giant one to a few pages.
 _READ_BUFFER_BYTES = 1 << 20
 MOST_TEXT_BYTES = 256 << 20  # tables, logs and metrics are read whole; a longer file is another one than was meant
 
-PathLike = str | Path
+PathLike = str | Path | RemoteFile
 Paths = PathLike | Sequence[PathLike]
+File = Path | RemoteFile  # as found
 
 
 def shown(path: PathLike) -> str:
@@ -27,18 +30,20 @@ def shown(path: PathLike) -> str:
     return printable(text, most=len(text))
 
 
-def find_parquet(paths: Paths) -> tuple[Path, ...]:
-    """Find the files that are meant by a file, a folder, a glob, or several of those.
+def find_parquet(paths: Paths, left_out: dict[str, str] | None = None) -> tuple[File, ...]:
+    """Find the files that are meant by a file, a folder, a glob, a URI, or several of those.
 
     Parameters
     ----------
     paths
         A folder stands for its ``*.parquet`` files at any depth, sorted; names beginning with ``.`` or ``_`` are
-        left out there and in globs.
+        left out there and in globs. A URI names a file or a folder on another file system.
+    left_out
+        Give it to leave out empty files: it takes their names and the reason.
 
     Returns
     -------
-    tuple of Path
+    tuple of Path or RemoteFile
         Each file once, in the order given.
 
     Raises
@@ -46,27 +51,48 @@ def find_parquet(paths: Paths) -> tuple[Path, ...]:
     InputError
         A path that does not exist, a folder or glob without Parquet files, an empty file.
     """
-    given = [paths] if isinstance(paths, str | Path) else list(paths)
+    given = [paths] if isinstance(paths, PathLike) else list(paths)
     faults = Faults()
     if not given:
         faults.add("no path given; name at least one Parquet file, folder or glob")
-    found: dict[str, Path] = {}
+    found: dict[str, File] = {}
     for path in given:
         for file in _files_of(path, faults):
             found.setdefault(os.path.realpath(file), file)
-    for file in found.values():
+    for name, file in list(found.items()):
         try:
-            if file.stat().st_size == 0:
-                faults.add(f"{shown(file)}: the file is empty (0 bytes); was its writer interrupted? write it again")
+            if size_of(file) == 0:
+                why = f"{shown(file)}: the file is empty (0 bytes); was its writer interrupted? write it again"
+                if left_out is None:
+                    faults.add(why)
+                else:
+                    left_out[shown(found.pop(name))] = why
         except OSError as error:
             faults.add(f"{shown(file)}: cannot be read ({error.strerror}); check the path and its permissions")
     faults.raise_if_any()
     return tuple(found.values())
 
 
-def _files_of(path: PathLike, faults: Faults) -> list[Path]:
-    """List the files that one path means; an empty list leaves a fault behind."""
-    text = str(path)
+def size_of(path: File) -> int | None:
+    """Bytes of a file; None where its file system does not tell."""
+    return path.size if isinstance(path, RemoteFile) else path.stat().st_size
+
+
+def _files_of(path: PathLike, faults: Faults) -> Sequence[File]:
+    """List the files that one path or URI means; an empty list leaves a fault behind."""
+    if isinstance(path, RemoteFile):
+        return [path]
+    if isinstance(path, str) and is_uri(path) and not os.path.lexists(path):
+        try:
+            return remote_files(path, _hidden)
+        except InputError as error:
+            faults.add(str(error))
+            return []
+    return _local_files(str(path), faults)
+
+
+def _local_files(text: str, faults: Faults) -> list[Path]:
+    """List the files that a path or glob on this machine means."""
     try:
         if os.path.isdir(text):
             files = _parquet_below(Path(text))
@@ -113,6 +139,8 @@ def open_parquet(path: PathLike) -> pq.ParquetFile:
         The file is missing, unreadable, truncated, or not Parquet.
     """
     with parquet_errors(path):
+        if isinstance(path, RemoteFile):  # far away, few large requests are worth the memory of a row group
+            return pq.ParquetFile(path.path, filesystem=path.filesystem, pre_buffer=True)
         return pq.ParquetFile(path, pre_buffer=False, buffer_size=_READ_BUFFER_BYTES)
 
 
@@ -137,7 +165,9 @@ def _parquet_rule(path: PathLike, error: BaseException) -> str:
             return rule
     reason = printable(" ".join(str(error).split()) or type(error).__name__, most=160)
     rule = "the Parquet file is damaged and cannot be read; write or copy it again"
-    with suppress(OSError), open(path, "rb") as file:
+    if isinstance(path, RemoteFile) and isinstance(error, OSError):
+        rule = "cannot be read; check the network and your rights there"
+    with suppress(OSError), opened(path) as file:
         start = file.read(4)
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - 4))
@@ -169,7 +199,9 @@ def read_text(path: PathLike, wanted: str = "give a text file", most: int = MOST
         if not stat.S_ISREG(kind.st_mode):
             raise InputError(f"{shown(path)}: is not a regular file; {wanted}, or pipe it to stdin (-)")
         with open(path, "rb") as file:
-            given = file.read(most + 1) if kind.st_size <= most else None
+            given = (
+                file.read(kind.st_size + 1) if kind.st_size <= most else None
+            )  # a reader allocates what it is asked for
     except InputError:
         raise
     except (OSError, ValueError) as error:
@@ -197,7 +229,12 @@ def decoded(given: bytes, source: str, wanted: str = "give a text file") -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
+def opened(path: PathLike) -> Any:
+    """Open a file for reading bytes, wherever it lies."""
+    return path.open() if isinstance(path, RemoteFile) else open(path, "rb")
+
+
 def sha256_of(path: PathLike) -> str:
     """Give the SHA-256 of a file's bytes as 64 hexadecimal digits."""
-    with open(path, "rb") as file:
+    with opened(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

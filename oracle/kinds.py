@@ -1,30 +1,40 @@
 """Telling trace files from rounds files by their columns."""
 
-from pathlib import Path
 from typing import Literal
 
 from oracle.errors import Faults, InputError
-from oracle.files import Paths, find_parquet, open_parquet, shown
+from oracle.files import File, PathLike, Paths, find_parquet, open_parquet, shown
 
 RESULT_KEY = b"draft_oracle.provenance"  # decisions, scores and shifts say what they rest on
 _TRACE_COLUMNS = {"match_prob", "match_probs"}
 _ROUNDS_COLUMNS = {"target_ms"}
 
 
-def sorted_by_kind(paths: Paths) -> dict[str, list[Path]]:
+def sorted_by_kind(paths: Paths, left_out: dict[str, str] | None = None) -> dict[str, list[File]]:
     """Sort Parquet files into ``traces`` and ``rounds``; results of this program among them are passed over.
+
+    Parameters
+    ----------
+    left_out
+        Give it to leave out files that cannot be read: it takes their names and the reasons.
 
     Raises
     ------
     InputError
         A file that is neither; every such file is named.
     """
-    found: dict[str, list[Path]] = {"traces": [], "rounds": []}
+    found: dict[str, list[File]] = {"traces": [], "rounds": []}
     faults = Faults()
-    for path in find_parquet(paths):
-        with open_parquet(path) as file:
-            names = set(file.schema_arrow.names)
-            kept = file.metadata.metadata or {}
+    for path in find_parquet(paths, left_out):
+        try:
+            with open_parquet(path) as file:
+                names = set(file.schema_arrow.names)
+                kept = file.metadata.metadata or {}
+        except InputError as error:
+            if left_out is None:
+                raise
+            left_out[shown(path)] = str(error)
+            continue
         if RESULT_KEY in kept:
             continue
         if names & _TRACE_COLUMNS:
@@ -40,17 +50,19 @@ def sorted_by_kind(paths: Paths) -> dict[str, list[Path]]:
     return found
 
 
-def files_of_kind(paths: Paths, kind: Literal["traces", "rounds"]) -> list[Path]:
-    """Give the files of one kind; a folder may hold the other too.
+def files_of_kind(
+    paths: Paths, kind: Literal["traces", "rounds"], left_out: dict[str, str] | None = None
+) -> list[File]:
+    """Give the files of one kind; a folder may hold the other too; `left_out` as for `sorted_by_kind`.
 
     Raises
     ------
     InputError
         None of the files is of that kind.
     """
-    found = sorted_by_kind(paths)[kind]
+    found = sorted_by_kind(paths, left_out)[kind]
     if not found:
         column = "match_prob or match_probs" if kind == "traces" else "target_ms"
-        named = paths if isinstance(paths, str | Path) else " ".join(map(str, paths))
+        named = paths if isinstance(paths, PathLike) else " ".join(map(str, paths))
         raise InputError(f"{shown(named)}: holds no {kind} (Parquet with a column {column}); give other files")
     return found

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from oracle.errors import InputError, printable
 from oracle.files import PathLike, shown
+from oracle.locations import is_uri, path_here
 
 
 @contextmanager
@@ -47,16 +48,20 @@ def atomic_output(path: PathLike) -> Iterator[Path]:
         partial.unlink(missing_ok=True)
 
 
+class WritingError(OSError):
+    """What the machine said while an output was written, with the output's name."""
+
+
 @contextmanager
-def _naming(path: PathLike) -> Iterator[None]:
+def _naming(path: PathLike, kept: str = "nothing was kept there") -> Iterator[None]:
     """Name the output in what the machine says while it is written: disk full, input/output error."""
     try:
         yield
-    except InputError:
+    except (InputError, WritingError):
         raise
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno else str(error)
-        raise OSError(f"{shown(path)}: writing failed ({reason}); nothing was kept there") from error
+        raise WritingError(f"{shown(path)}: writing failed ({reason}); {kept}") from error
 
 
 @contextmanager
@@ -107,6 +112,32 @@ def atomic_folder(
             shutil.rmtree(former, ignore_errors=True)
 
 
+@contextmanager
+def atomic_files(folder: PathLike) -> Iterator[Path]:
+    """Write files into a folder that holds others already: each appears whole, and none before all are written.
+
+    Yields
+    ------
+    Path
+        A new empty folder inside it; write there. On success its files take their places; on any exception it is
+        removed.
+    """
+    target = Path(os.path.realpath(folder))
+    partial = target / f".results.{secrets.token_hex(6)}.partial"
+    with _naming(folder, "what was there before is there still"):
+        partial.mkdir()
+        try:
+            yield partial
+            files = sorted(partial.iterdir())
+            for file in files:
+                _sync(file)
+            for file in files:
+                os.replace(file, target / file.name)
+            _sync(target)
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+
+
 def _refuse_to_replace(target: Path, path: PathLike, overwrite: bool, ours: Callable[[str], bool], marker: str) -> None:
     """Raise unless `target` is absent, an empty folder, or an earlier output that may be overwritten."""
     if not target.exists():
@@ -143,9 +174,11 @@ def refuse_output_over_input(output: PathLike | None, inputs: Iterable[PathLike]
         return
     if str(output) == "-":
         raise InputError("this output is a file and not text for stdout; give a file name")
+    if is_uri(str(output).replace(":/", "://", 1)):  # a path has one slash where a URI has two
+        raise InputError(f"{shown(output)}: results are written to this machine; give a path, and copy them from there")
     target = os.path.realpath(output)
     for path in inputs:
-        source = os.path.realpath(path)
+        source = os.path.realpath(path_here(path) if isinstance(path, str) else path)
         if source == target or source.startswith(target + os.sep):
             raise InputError(f"{shown(output)}: would replace the input {shown(path)}; choose another place")
 

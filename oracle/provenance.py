@@ -3,10 +3,9 @@
 import json
 from collections.abc import Mapping, Sequence
 from importlib import metadata
-from pathlib import Path
 from typing import Any
 
-from oracle.files import sha256_of
+from oracle.files import File, sha256_of, size_of
 from oracle.latency.model import LatencyModel
 
 _LIBRARIES = ("numpy", "numba", "pyarrow")
@@ -17,12 +16,17 @@ def program_version() -> str:
     return metadata.version("draft-oracle")
 
 
-def inputs_of(paths: Sequence[Path]) -> list[dict[str, Any]]:
+def versions() -> dict[str, str]:
+    """What results depend on besides inputs and options: this program and the libraries that compute."""
+    return {"draft-oracle": program_version()} | {name: metadata.version(name) for name in _LIBRARIES}
+
+
+def inputs_of(paths: Sequence[File]) -> list[dict[str, Any]]:
     """Name, size and SHA-256 of each input file."""
-    return [{"name": path.name, "bytes": path.stat().st_size, "sha256": sha256_of(path)} for path in paths]
+    return [{"name": path.name, "bytes": size_of(path), "sha256": sha256_of(path)} for path in paths]
 
 
-def provenance(command: str, options: Mapping[str, Any], inputs: Sequence[Path]) -> dict[str, Any]:
+def provenance(command: str, options: Mapping[str, Any], inputs: Sequence[File]) -> dict[str, Any]:
     """Gather what a result rests on, as JSON values.
 
     Parameters

@@ -6,9 +6,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from oracle.traces.schema import AVERAGES
+
 DRAWS = 999
 LEVEL = 0.95
 MOST_UNITS = 2_000  # beyond, clusters are resampled in this many random groups: as valid, and time stays bounded
+NO_INTERVALS = (
+    "no intervals, and no difference is called significant: match probabilities are averages over requests, and "
+    "resampling them does not hold their own sampling error; record, or read the table of rates that convert shows, "
+    "whose intervals do"
+)
 _CELLS = 1 << 22  # weights held at a time
 
 
@@ -21,7 +28,7 @@ class Interval:
 
 
 def cluster_sums(values: NDArray[np.float64], clusters: Sequence[str]) -> tuple[NDArray[np.float64], tuple[str, ...]]:
-    """Add up rows that share a cluster, in order of first appearance.
+    """Add up rows that share a cluster, in order of first appearance; all are one if averages are among them.
 
     Parameters
     ----------
@@ -33,6 +40,8 @@ def cluster_sums(values: NDArray[np.float64], clusters: Sequence[str]) -> tuple[
     -------
     (C, …) sums and the C names.
     """
+    if AVERAGES in clusters:
+        clusters = [AVERAGES] * len(clusters)
     names = tuple(dict.fromkeys(clusters))
     at = {name: i for i, name in enumerate(names)}
     sums = np.zeros((len(names), *values.shape[1:]))

@@ -1,5 +1,6 @@
 """The columns of verification rounds: their names and meaning, and the checks of their types and values."""
 
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -38,11 +39,12 @@ _LONGEST_MS = 1e9  # eleven days: whatever lasts longer is no pass of a model
 
 def check_schema(schema: pa.Schema, source: str, faults: Faults) -> None:
     """Check that a table has the columns of rounds, with types that can be read; note every fault."""
+    for name, count in Counter(schema.names).items():
+        if count > 1:
+            faults.add(f"{source}: the column {printable(name, 40)} occurs {count} times; keep one")
     for name, meaning in (REQUIRED | OPTIONAL).items():
         count = schema.names.count(name)
-        if count > 1:
-            faults.add(f"{source}: the column {name} occurs {count} times; keep one")
-        elif count == 0 and name in REQUIRED:
+        if count == 0 and name in REQUIRED:
             listed = ", ".join(printable(other, most=40) for other in schema.names[:30]) or "none"
             faults.add(f"{source}: the required column {name} ({meaning}) is missing; the columns there: {listed}")
         elif count == 1:

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -11,10 +10,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from oracle.columns import floats_of, is_number_type
+from oracle.columns import floats_of, in_schema, is_number_type, whole_table
 from oracle.errors import Faults, InputError, printable
-from oracle.files import PathLike, Paths, find_parquet, open_parquet, parquet_errors, shown
+from oracle.files import File, PathLike, Paths, find_parquet, open_parquet, parquet_errors, shown
 from oracle.outputs import atomic_output
+from oracle.parquet_limits import ParquetLimits
+from oracle.pieces import Piece
 from oracle.round_columns import OPTIONAL, check_schema, read_rounds
 
 if TYPE_CHECKING:
@@ -116,7 +117,7 @@ class Rounds:
         InputError
             All faults of the table.
         """
-        whole = table if isinstance(table, pa.Table) else pa.table(table)
+        whole = whole_table(table, source or "table")
         source = source or "table"
         faults = Faults()
         check_schema(whole.schema, source, faults)
@@ -172,7 +173,7 @@ class RoundFiles:
     """
 
     def __init__(self, paths: Paths) -> None:
-        self.paths: tuple[Path, ...] = find_parquet(paths)
+        self.paths: tuple[File, ...] = find_parquet(paths)
         faults = Faults()
         self.rows = 0
         self.column_names: list[str] = []
@@ -191,17 +192,31 @@ class RoundFiles:
 
     def __iter__(self) -> Iterator[Rounds]:
         for path in self.paths:
-            row = 0
-            for batch in _batches(path):
-                yield Rounds.from_arrow(batch, shown(path), first_row=row)
-                row += batch.num_rows
+            yield from _read(path)
+
+    def read(self, piece: Piece) -> Iterator[Rounds]:
+        """Read the batches of a piece, as a walk over everything gives them."""
+        return _read(piece.file, piece.groups, piece.first_row)
 
 
-def _batches(path: Path) -> Iterator[pa.RecordBatch]:
+def _read(path: File, groups: range | None = None, first_row: int = 0) -> Iterator[Rounds]:
+    """Read a file, or a run of its row groups; a batch ends with its row group, whoever reads it."""
+    row = first_row
+    for batch in _batches(path, groups):
+        yield Rounds.from_arrow(batch, shown(path), first_row=row)
+        row += batch.num_rows
+
+
+def _batches(path: File, groups: range | None) -> Iterator[pa.RecordBatch]:
     with open_parquet(path) as file, parquet_errors(path):
-        for batch in file.iter_batches(_ROWS_A_BATCH):
-            if batch.num_rows:
-                yield batch
+        limits = ParquetLimits(path)
+        for group in range(file.num_row_groups) if groups is None else groups:
+            rows = 0
+            for batch in file.iter_batches(min(_ROWS_A_BATCH, limits.rows_within(group)), [group]):
+                rows += batch.num_rows
+                if batch.num_rows:
+                    yield batch
+            limits.refuse_other_rows(group, rows)
 
 
 def load_rounds(paths: Paths) -> Rounds:
@@ -237,13 +252,13 @@ def write_rounds(path: PathLike, rounds: Rounds | Iterable[Rounds], metadata: Ma
         raise InputError(f"{shown(path)}: there are no rounds to write")
     schema = first.schema.with_metadata(dict(metadata or {}))
     with atomic_output(path) as partial, pq.ParquetWriter(partial, schema, compression="zstd") as writer:
-        writer.write_table(first.cast(schema))
+        writer.write_table(in_schema(first, schema))
         for table in tables:
             if set(table.column_names) != set(schema.names):
                 odd = ", ".join(sorted(set(table.column_names) ^ set(schema.names)))
                 raise InputError(f"{shown(path)}: not all batches have the columns {odd}; write them apart")
             try:
-                alike = table.select(schema.names).cast(schema)
+                alike = in_schema(table, schema)
             except (pa.ArrowException, ValueError) as error:
                 reason = printable(" ".join(str(error).split()), most=160)
                 raise InputError(

@@ -16,6 +16,7 @@ from oracle.policies import PolicySet
 from oracle.problem import Problem
 from oracle.resampling import Interval, bootstrap, cluster_sums
 from oracle.solver import rounds_of
+from oracle.unit_sums import UnitSums
 
 MEASURES = (
     "rounds",
@@ -85,20 +86,25 @@ def total(
     tokens = np.diff(problem.offsets).astype(np.float64)
     sums = np.empty((problem.generations, len(policies.names), len(MEASURES)))
     sums[:, :, 0] = all_rounds
-    sums[:, :, 1] = rounds @ np.arange(problem.k_max + 1)
+    sums[:, :, 1] = _priced(rounds, np.arange(problem.k_max + 1.0))
     # every round's last token is the target's own, but for the one whose draft matches up to the end of the text
     sums[:, :, 2] = tokens[:, None] - all_rounds + ended_by_draft.sum(axis=2)
     sums[:, :, 3] = loads.sum(axis=2)
     sums[:, :, 4] = past_end.sum(axis=2)
-    sums[:, :, 5] = rounds @ costs.verify_ms
-    sums[:, :, 6] = loads @ costs.alpha_ms
-    sums[:, :, 7] = context @ costs.context_ms
-    sums[:, :, 8] = rounds @ costs.draft_ms
-    sums[:, :, 9] = rounds @ costs.reject_ms
+    sums[:, :, 5] = _priced(rounds, costs.verify_ms)
+    sums[:, :, 6] = _priced(loads, costs.alpha_ms)
+    sums[:, :, 7] = _priced(context, costs.context_ms)
+    sums[:, :, 8] = _priced(rounds, costs.draft_ms)
+    sums[:, :, 9] = _priced(rounds, costs.reject_ms)
     if policies.drafted is not None:
         for measure, discarded in zip((1, 8), _discarded(policies, visit, problem, costs), strict=True):
             sums[:, :, measure] += discarded
     return PolicyTotals(policies.names, generation, cluster, tokens, sums, policies.bounds)
+
+
+def _priced(by_length: NDArray[np.float64], price: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Sum over the draft lengths of (G, P, K + 1); a matrix product's last bit would depend on the batch's size."""
+    return np.asarray((by_length * price).sum(axis=2))
 
 
 def _discarded(
@@ -133,6 +139,38 @@ def join(parts: Sequence[PolicyTotals]) -> PolicyTotals:
         np.concatenate([part.sums for part in parts]),
         first.bounds,
     )
+
+
+class ScoreSums:
+    """Adds up the totals of batches, in order and in bounded memory: one row a unit of resampling, see `UnitSums`."""
+
+    def __init__(self) -> None:
+        self._first: PolicyTotals | None = None
+        self._units = UnitSums(0)
+
+    def add(self, found: PolicyTotals) -> None:
+        """Take in a batch, of the same policies in the same order as the first."""
+        if self._first is None:
+            self._first = found
+            self._units = UnitSums(1 + len(found.policies) * len(MEASURES))
+        elif found.policies != self._first.policies:
+            raise ValueError("batches were scored under different policies")
+        rows = np.concatenate([found.tokens[:, None], found.sums.reshape(len(found.tokens), -1)], axis=1)
+        self._units.add(rows, found.cluster, ("",) * len(found.cluster))
+
+    def totals(self) -> PolicyTotals | None:
+        """Everything taken in so far, a unit in the place of a generation; None if nothing was."""
+        if self._first is None:
+            return None
+        sums, names = self._units.sums, self._units.units
+        return PolicyTotals(
+            self._first.policies,
+            names,
+            names,
+            sums[:, 0].copy(),
+            sums[:, 1:].reshape(len(names), -1, len(MEASURES)).copy(),
+            self._first.bounds,
+        )
 
 
 def beside(first: PolicyTotals, second: PolicyTotals) -> PolicyTotals:

@@ -1,7 +1,7 @@
 """A study: traces solved under one latency model, policies scored, the expert cost taken out, files written."""
 
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -16,9 +16,15 @@ from oracle.costs import LengthCosts, LengthRange, choose_range, length_costs
 from oracle.errors import InputError
 from oracle.latency.model import LatencyModel
 from oracle.mismatch import notes_on
+from oracle.pieces import pieces_of
+from oracle.resampling import MOST_UNITS
 from oracle.result_files import ResultFile
 from oracle.scores import Score
+from oracle.study_sums import StudySums
 from oracle.traces import TraceFiles
+from oracle.unit_sums import MOST_CATEGORIES
+
+Walker = Callable[[TraceFiles, Plan, int], Iterator[BatchResult]]
 
 
 @dataclass(frozen=True)
@@ -136,6 +142,7 @@ def study(
     *,
     provenance: Callable[[], Mapping[str, str]] = dict,
     on_batch: Callable[[int], None] | None = None,
+    walker: Walker = walk,
 ) -> Study:
     """Solve all traces under one latency model and answer the question about them.
 
@@ -152,6 +159,8 @@ def study(
         digested while it goes on.
     on_batch
         Called with the number of generations after each batch.
+    walker
+        Takes the traces, the plan and the threads, gives the batches' results in the order of the generations.
 
     Raises
     ------
@@ -173,21 +182,20 @@ def study(
         shift_rows=question.shifts is not None,
         every_length=question.every_length is not None,
     )
-    kept: list[BatchResult] = []
+    sums = StudySums(costs.k_max)
     with ExitStack() as stack:
         writers = {
             "decisions": ResultFile(stack, question.decisions),
             "shift_rows": ResultFile(stack, question.shifts),
             "every_length": ResultFile(stack, question.every_length),
         }
-        for result in walk(files, plan, question.threads):
+        for result in walker(files, plan, question.threads):
             for part, output in writers.items():
                 output.write(getattr(result, part))
-            # what went into a file is dropped, so that memory does not grow with the positions
-            kept.append(replace(result, decisions=None, shift_rows=None, every_length=None))
+            sums.add(result)
             if on_batch is not None:
                 on_batch(result.generations)
-        found = _gather(kept, source=source, model=model, lengths=lengths, costs=costs)
+        found = _gather(sums, source=source, model=model, lengths=lengths, costs=costs)
         if question.ablate:
             notes = [note for change in question.changes for note in change.notes(costs, model)]
             found = replace(found, change_notes=tuple(dict.fromkeys(notes)))
@@ -207,50 +215,44 @@ def priced(
 
 def carried_length(files: TraceFiles) -> int | None:
     """Find the longest draft length the traces carry, from the first batch that holds a position; None: any."""
-    for batch in files:
-        if batch.positions:
-            return batch.max_draft_length
+    for piece in (piece for path in files.paths for piece in pieces_of([path], 0)):
+        with suppress(InputError):  # what cannot be read is told by the walk
+            for batch, _ in files.read(piece):
+                if batch.positions:
+                    return batch.max_draft_length
     return None
 
 
-def _gather(
-    results: list[BatchResult], *, source: str, model: LatencyModel, lengths: LengthRange, costs: LengthCosts
-) -> Study:
-    if not results:
+def _gather(sums: StudySums, *, source: str, model: LatencyModel, lengths: LengthRange, costs: LengthCosts) -> Study:
+    if not sums.generations:
         raise InputError(f"{source}: holds no generations")
-    sources = sorted({r.experts_from for r in results if r.positions} or {results[0].experts_from})
-    if len(sources) > 1:
-        raise InputError(f"{source}: unique experts come from {' and '.join(sources)}; solve such files apart")
-    scored = [r.scores for r in results if r.scores is not None]
-    totals = scores.join(scored) if scored else None
-    both = [r.unique_sums for r in results if r.unique_sums is not None and r.positions]
-    positions = sum(r.positions for r in results)
-    mean_unique = (
-        dict(zip(("recorded", "routing"), np.stack(both).sum(axis=0) / positions, strict=True)) if both else {}
-    )
-    clusters = set(totals.cluster) if totals is not None else set()
-    tallies = [r.shifts for r in results if r.shifts is not None]
-    ablations = []
-    for name in tallies[0] if tallies else ():
-        joined = ablation.join([tally[name] for tally in tallies])
-        clusters = set(joined.cluster)
-        ablations.append(_result(name, joined))
+    if len(sums.experts_from) > 1:
+        raise InputError(
+            f"{source}: unique experts come from {' and '.join(sums.experts_from)}; solve such files apart"
+        )
+    [experts_from], totals, clusters = sums.experts_from, sums.scores.totals(), len(sums.clusters)
+    tallies = {name: shifts.tally() for name, shifts in sums.shifts.items()}
+    notes = [*lengths.notes, *notes_on(model, costs, [sums], experts_from=experts_from, clusters=clusters)]
+    if clusters > MOST_UNITS:
+        notes.append(f"{clusters:,} clusters are resampled in {MOST_UNITS:,} groups")
+    if not all(tally.categories_apart for tally in tallies.values()):
+        notes.append(f"more than {MOST_CATEGORIES} categories: shares by category are left out")
     return Study(
         source=source,
         model=model,
         lengths=lengths,
         costs=costs,
-        generations=sum(r.generations for r in results),
-        positions=positions,
-        experts_from=sources[0],
-        match_kinds=tuple(sorted(frozenset().union(*(r.match_kinds for r in results)))),
-        chosen=np.stack([r.chosen for r in results]).sum(axis=0),
-        value_ms=float(sum(r.value_ms for r in results)),
-        mean_unique=mean_unique,
+        generations=sums.generations,
+        positions=sums.positions,
+        experts_from=experts_from,
+        match_kinds=tuple(sorted(sums.match_kinds)),
+        chosen=sums.chosen,
+        value_ms=float(sums.value_ms),
+        mean_unique=sums.mean_unique(),
         scores=[] if totals is None else scores.score(totals),
-        ablations=ablations,
-        clusters=len(clusters),
-        notes=(*lengths.notes, *notes_on(model, costs, results, experts_from=sources[0], clusters=len(clusters))),
+        ablations=[_result(name, tally) for name, tally in tallies.items()],
+        clusters=clusters,
+        notes=tuple(notes),
     )
 
 

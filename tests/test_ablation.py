@@ -114,7 +114,7 @@ def test_prevalence_counts_what_the_shifts_say() -> None:
     )
     arrays, found = shifted(problem)
     names = ("a", "b", "a", "c")
-    counted = ablation.tally(found, arrays.offsets, names, problem.K)
+    counted = ablation.join([ablation.tally(found, arrays.offsets, names, problem.K)])
     rows = {row.boundary: row for row in ablation.prevalence(counted)}
     k, k0, v = found.draft_length.astype(int), found.changed_length.astype(int), found.visit_prob
     assert (k0 != k).any(), "the problem must have shifts for this test to say anything"
@@ -137,7 +137,9 @@ def test_shares_of_a_category_are_those_of_its_generations_alone() -> None:
         18, "general", lengths=(40, 0, 25, 33), K=5, k_min=0, missing=False, unique="routing", alpha_zero=False
     )
     arrays, found = shifted(problem)
-    counted = ablation.tally(found, arrays.offsets, ("a", "b", "a", "c"), 5, ("code", "prose", "prose", ""))
+    counted = ablation.join(
+        [ablation.tally(found, arrays.offsets, ("a", "b", "a", "c"), 5, ("code", "prose", "prose", ""))]
+    )
     assert ablation.categories_of(counted) == ("code", "prose")
     last = slice(int(arrays.offsets[2]), int(arrays.offsets[3]))
     k, changed, v = (a[last].astype(float) for a in (found.draft_length, found.changed_length, found.visit_prob))
@@ -146,7 +148,8 @@ def test_shares_of_a_category_are_those_of_its_generations_alone() -> None:
     assert rows["shift"].visit_share == pytest.approx((v * (changed - k)).sum() / v.sum())
     assert (rows["shift"].decisions, rows["shift"].clusters) == (25, 2)
     assert ablation.prevalence(counted, "nowhere") == []
-    both = ablation.join([counted, counted])
+    again = ablation.tally(found, arrays.offsets, ("a", "b", "a", "c"), 5, ("code", "prose", "prose", ""))
+    both = ablation.join([again, again])
     assert [row.share for row in ablation.prevalence(both)] == [row.share for row in ablation.prevalence(counted)]
 
 
@@ -195,7 +198,7 @@ def test_terms_are_counted_by_the_length_that_the_oracle_chose() -> None:
         18, "general", lengths=(40, 0, 25, 33), K=5, k_min=0, missing=False, unique="routing", alpha_zero=False
     )
     arrays, found = shifted(problem)
-    counted = ablation.tally(found, arrays.offsets, ("a", "b", "a", "c"), 5)
+    counted = ablation.join([ablation.tally(found, arrays.offsets, ("a", "b", "a", "c"), 5)])
     k, changed = found.draft_length.astype(int), found.changed_length.astype(int)
     assert len(set(k[changed != k])) > 1, "several lengths must move for this test to say anything"
     for boundary in range(6):
@@ -232,4 +235,4 @@ def test_survival_of_a_draft_that_ends_the_text_is_kept() -> None:
 
 def test_prevalence_of_nothing_is_nothing() -> None:
     arrays, found = shifted(strategies.random_problem(1, "general", lengths=(0,), K=3))
-    assert ablation.prevalence(ablation.tally(found, arrays.offsets, ("a",), 3)) == []
+    assert ablation.prevalence(ablation.join([ablation.tally(found, arrays.offsets, ("a",), 3)])) == []

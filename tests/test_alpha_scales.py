@@ -156,7 +156,10 @@ def test_a_lead_that_resamples_take_away_is_called_not_significant() -> None:
 def test_tables_say_what_was_found() -> None:
     _, found = tallied(drawn())
     path, margins, scales, static = alpha_path_tables(found)
-    assert [table.name for table in (path, scales, static)] == ["alpha_path", "alpha_scales", "static_scales"]
+    names = [table.name for table in (path, margins, scales, static)]
+    assert names == ["alpha_path", "alpha_margins", "alpha_scales", "static_scales"]
+    widest = [row["share"] for row in margins.rows]
+    assert widest == sorted(widest), "a wider margin holds a narrower one"
     assert sum(row["decisions"] for row in path.rows) == 98
     assert sum(row["share"] for row in path.rows) == pytest.approx(1.0)
     assert [row["change"] for row in scales.rows] == ["-50 %", "-20 %", "-10 %", "+10 %", "+20 %", "+50 %"]

@@ -110,7 +110,17 @@ def test_each_tenant_may_have_slots_of_its_own(tmp_path: Path) -> None:
     printed(*ASKED, "--by-tenant", "--isolate-tenants", "--reading", "renewal", "-o", tmp_path / "series.csv")
     rows = list(csv.DictReader((tmp_path / "series.csv").read_text().splitlines()))
     assert {row["tenant"] for row in rows} == {"agent", "chat"}
-    said = printed("levers", DEPLOYMENT, "--traffic", tmp_path / "series.csv")
+    with pytest.raises(InputError) as refusal:
+        printed("levers", DEPLOYMENT, "--traffic", tmp_path / "series.csv")
+    assert refusal.value.faults[0].endswith(
+        "line 2: repetitiveness was measured under the reading renewal (of all tokens, those that match), the "
+        "deployment takes it under independent (of first draft tokens, those accepted); set [speculation] reading = "
+        "'renewal', or observe with --reading independent"
+    )
+    renewal = tmp_path / "renewal.toml"
+    text = Path(DEPLOYMENT).read_text("utf-8")
+    renewal.write_text(text.replace("[speculation]\n", '[speculation]\nreading = "renewal"\nautocorrelation = 0.2\n'))
+    said = printed("levers", renewal, "--traffic", tmp_path / "series.csv")
     assert "slots of tenant agent" in said
     assert "Serving levers over 6 slots of tenant chat" in said
 

@@ -99,8 +99,13 @@ def test_other_lengths_may_be_off_where_matches_come_in_runs():
 
 def test_scores_say_so():
     assert list(on_match_kinds({"overlap"})) == []
-    [note] = on_match_kinds({"overlap", "empirical"})
+    note, without = on_match_kinds({"overlap", "empirical"})
     assert "a static length is priced right in the mean at the draft length they were measured at" in note
+    assert without == (
+        "no intervals, and no difference is called significant: match probabilities are averages over requests, and "
+        "resampling them does not hold their own sampling error; record, or read the table of rates that convert "
+        "shows, whose intervals do"
+    )
     assert "its cost is too high, and its gain, the regret of static lengths" in note
     assert [next(iter(on_match_kinds({f"overlap_{bound}"}))) for bound in ("lower", "upper")] == [
         "match probabilities are lower bounds (match_kind overlap_lower): costs with a draft come out too high",

@@ -8,9 +8,9 @@ from oracle.latency.moments import MomentsBuilder, merged, moments_of
 NAMES = ("unique_experts", "context_len", "target_ms")
 
 
-def of_frame(frame, pivot=None):
+def of_frame(frame):
     a = arrays(frame)
-    return moments_of(NAMES, a.columns, m=a.m, cluster=a.cluster, clusters=a.clusters, pivot=pivot)
+    return moments_of(NAMES, a.columns, m=a.m, cluster=a.cluster, clusters=a.clusters)
 
 
 def naive(frame):

@@ -83,8 +83,8 @@ def test_tables_equal_those_of_the_other_commands(
 def test_sections_follow_the_question_of_the_reader_and_none_is_missing() -> None:
     anchors = [section.anchor for section in page().sections]
     assert anchors == [
-        "policies", "maximum", "round", "lengths", "latency", "ablation", "stability", "contexts", "cases", "gallery",
-        "limits",
+        "policies", "maximum", "round", "lengths", "latency", "serving", "ablation", "stability", "contexts", "cases",
+        "gallery", "limits",
     ]  # fmt: skip
     assert page().left_out == ()
     assert len(page().summary) == 3

@@ -5,14 +5,25 @@ beta0, so that each length keeps the mean price of its experts and only what var
 Other changes are named in `oracle.changes`.
 """
 
-from oracle.ablation.counting import Prevalence, ShiftTally, categories_of, join, prevalence, tally
+from oracle.ablation.counting import (
+    GenerationShifts,
+    Prevalence,
+    ShiftSums,
+    ShiftTally,
+    categories_of,
+    join,
+    prevalence,
+    tally,
+)
 from oracle.ablation.lengths import every_length
 from oracle.ablation.shifts import Shifts, next_match_prob, shifts, shifts_table
 from oracle.ablation.terms import TERMS, decompose, q_values
 
 __all__ = [
     "TERMS",
+    "GenerationShifts",
     "Prevalence",
+    "ShiftSums",
     "ShiftTally",
     "Shifts",
     "categories_of",

@@ -9,21 +9,51 @@ from numpy.typing import NDArray
 from oracle.ablation.shifts import Shifts
 from oracle.ablation.terms import TERMS
 from oracle.resampling import Interval, bootstrap, cluster_sums
-from oracle.solver import segment_sums
+from oracle.unit_sums import UnitSums, add_rows
 
 _FIRST = 4  # columns of `ShiftTally.counts` before those by k*
 
 
 @dataclass(frozen=True)
-class ShiftTally:
-    """Shifts under one change, counted over generations, once a decision and once by visit probability.
+class GenerationShifts:
+    """Shifts under one change, counted by generation and pair of lengths.
 
     Attributes
     ----------
     cluster, category
         Name of each generation's cluster and category ("" where the trace has none), G.
-    counts : (G, 2, 4 + 2 (K + 1)) float64
-        By generation and weight (each position 1; visit probability): decisions; longer under the changed costs;
+    k_max
+        K.
+    offsets : (G + 1,) int64
+        Where each generation begins in the two arrays that follow, which have an entry a pair that occurs in it.
+    pair : (R,) int64
+        k* (K + 1) + k', ascending within a generation.
+    sums : (R, 10) float64
+        Decisions; the same weighted by visit probability; sums of `Shifts.terms_ms` and of
+        `Shifts.continuation_change_ms`, milliseconds.
+    value_ms : (G,) float64
+        Cost of the optimum under the changed costs, milliseconds.
+    """
+
+    cluster: tuple[str, ...]
+    category: tuple[str, ...]
+    k_max: int
+    offsets: NDArray[np.int64]
+    pair: NDArray[np.int64]
+    sums: NDArray[np.float64]
+    value_ms: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class ShiftTally:
+    """Shifts under one change, counted, once a decision and once by visit probability.
+
+    Attributes
+    ----------
+    cluster, category
+        Name of each row's unit of resampling (see `UnitSums`) and category ("" where the trace has none), U.
+    counts : (U, 2, 4 + 2 (K + 1)) float64
+        By row and weight (each position 1; visit probability): decisions; longer under the changed costs;
         shorter; sum of shifts, tokens; longer, by k* = 0 … K; shorter, by k* = 0 … K.
     transitions : (2, K + 1, K + 1) float64
         By weight, k* and k', over all generations.
@@ -33,6 +63,8 @@ class ShiftTally:
         Sum of `Shifts.continuation_change_ms` likewise.
     value_ms
         Cost of the optimum under the changed costs, milliseconds.
+    categories_apart
+        False: there were more than `MOST_CATEGORIES`, so none is kept.
     """
 
     cluster: tuple[str, ...]
@@ -42,6 +74,7 @@ class ShiftTally:
     terms_ms: NDArray[np.float64]
     continuation_change_ms: NDArray[np.float64]
     value_ms: float
+    categories_apart: bool = True
 
 
 def tally(
@@ -50,43 +83,82 @@ def tally(
     cluster: tuple[str, ...],
     k_max: int,
     category: tuple[str, ...] | None = None,
-    value_ms: float = 0.0,
-) -> ShiftTally:
+    value_ms: NDArray[np.float64] | None = None,
+) -> GenerationShifts:
     """Count the shifts of a batch."""
-    k, changed = found.draft_length.astype(np.int64), found.changed_length.astype(np.int64)
-    weights = np.stack([np.ones(len(k)), found.visit_prob], axis=1)
-    width = k_max + 1
-    flags = np.zeros((len(k), _FIRST + 2 * width))
-    flags[:, 0] = 1.0
-    flags[:, 1] = changed > k
-    flags[:, 2] = changed < k
-    flags[:, 3] = changed - k
-    flags[np.arange(len(k)), _FIRST + k] = changed > k
-    flags[np.arange(len(k)), _FIRST + width + k] = changed < k
-    counts = np.stack([segment_sums(flags * weights[:, [w]], offsets) for w in (0, 1)], axis=1)
-    transitions = np.zeros((2, width, width))
-    for w in (0, 1):
-        np.add.at(transitions[w], (k, changed), weights[:, w])
-    terms, continuation = np.zeros((2, width, len(TERMS))), np.zeros((2, width))
-    for direction, moved in enumerate((changed > k, changed < k)):
-        np.add.at(terms[direction], k[moved], found.terms_ms[moved])
-        np.add.at(continuation[direction], k[moved], found.continuation_change_ms[moved])
-    return ShiftTally(
-        cluster, category or ("",) * len(cluster), counts, transitions, terms, continuation, float(value_ms)
+    generations, pairs = len(offsets) - 1, (k_max + 1) ** 2
+    pair = found.draft_length.astype(np.int64) * (k_max + 1) + found.changed_length
+    cell, at = np.unique(np.repeat(np.arange(generations), np.diff(offsets)) * pairs + pair, return_inverse=True)
+    weights = (None, found.visit_prob, *found.terms_ms.T, found.continuation_change_ms)
+    return GenerationShifts(
+        cluster=cluster,
+        category=category or ("",) * generations,
+        k_max=k_max,
+        offsets=np.searchsorted(cell, np.arange(generations + 1) * pairs),
+        pair=cell % pairs,
+        sums=np.stack([np.bincount(at, w, len(cell)) for w in weights], axis=1),
+        value_ms=np.zeros(generations) if value_ms is None else value_ms,
     )
 
 
-def join(parts: Sequence[ShiftTally]) -> ShiftTally:
-    """Put the tallies of several batches together."""
-    return ShiftTally(
-        tuple(name for part in parts for name in part.cluster),
-        tuple(name for part in parts for name in part.category),
-        np.concatenate([part.counts for part in parts]),
-        np.stack([part.transitions for part in parts]).sum(axis=0),
-        np.stack([part.terms_ms for part in parts]).sum(axis=0),
-        np.stack([part.continuation_change_ms for part in parts]).sum(axis=0),
-        sum(part.value_ms for part in parts),
-    )
+class ShiftSums:
+    """Adds up the shifts of batches, in order and in bounded memory; `K` is the longest draft length."""
+
+    def __init__(self, k_max: int) -> None:
+        self._units = UnitSums(2 * (_FIRST + 2 * (k_max + 1)))
+        self._pairs = np.zeros(((k_max + 1) ** 2, 3 + len(TERMS)))
+        self._value_ms = np.zeros(())
+        self._width = k_max + 1
+
+    def add(self, found: GenerationShifts) -> None:
+        """Take in a batch."""
+        self._units.add(self._counts(found), found.cluster, found.category)
+        np.add.at(self._pairs, found.pair, found.sums)
+        add_rows(self._value_ms, found.value_ms)
+
+    def tally(self) -> ShiftTally:
+        """Everything taken in so far."""
+        width, units = self._width, self._units
+        pairs = self._pairs.reshape(width, width, -1)
+        k, changed = np.indices((width, width))
+        moved = np.stack(
+            [np.where((changed > k)[:, :, None], pairs, 0.0), np.where((changed < k)[:, :, None], pairs, 0.0)]
+        )
+        by_length = moved.sum(axis=2)
+        return ShiftTally(
+            cluster=units.units,
+            category=units.categories,
+            counts=units.sums.reshape(-1, 2, _FIRST + 2 * width),
+            transitions=np.moveaxis(pairs[:, :, :2], 2, 0).copy(),
+            terms_ms=by_length[:, :, 2:-1],
+            continuation_change_ms=by_length[:, :, -1],
+            value_ms=float(self._value_ms),
+            categories_apart=units.categories_apart,
+        )
+
+    def _counts(self, found: GenerationShifts) -> NDArray[np.float64]:
+        """What `ShiftTally.counts` says, of each generation, laid out flat."""
+        generations, width = len(found.cluster), self._width
+        k, changed = np.divmod(found.pair, width)
+        of = np.repeat(np.arange(generations), np.diff(found.offsets))
+        counts = np.zeros((generations, 2, _FIRST + 2 * width))
+        for w in (0, 1):
+            weight = found.sums[:, w]
+            for column, value in enumerate(
+                (weight, weight * (changed > k), weight * (changed < k), weight * (changed - k))
+            ):
+                np.add.at(counts[:, w, column], of, value)
+            for first, moves in ((_FIRST, changed > k), (_FIRST + width, changed < k)):
+                np.add.at(counts[:, w], (of[moves], first + k[moves]), weight[moves])
+        return counts.reshape(generations, -1)
+
+
+def join(parts: Sequence[GenerationShifts]) -> ShiftTally:
+    """Add up the shifts of several batches."""
+    sums = ShiftSums(parts[0].k_max)
+    for part in parts:
+        sums.add(part)
+    return sums.tally()
 
 
 def categories_of(found: ShiftTally) -> tuple[str, ...]:

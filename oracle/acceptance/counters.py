@@ -15,7 +15,7 @@ from oracle.errors import MOST_DRAFT_TOKENS, Faults, InputError, printable
 PER_POSITION = "vllm:spec_decode_num_accepted_tokens_per_pos"
 LOG_LINE = "SpecDecoding metrics:"
 _SAMPLE = re.compile(r"^([A-Za-z_:][\w:]*)(?:\{(.*)\})?\s+(\S+)(?:\s+\d+)?\s*$")
-_LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
+_LABEL = re.compile(r'\b(\w+)="((?:[^"\\]|\\.)*)"')
 _RATES = re.compile(r"Per-position acceptance rate:\s*(\d*\.?\d+(?:\s*,\s*\d*\.?\d+)*)")
 _APART = 0.01  # of a count
 _LEAST_DRAFTED = 0.99  # of K tokens a round; the log rounds its rates to three digits

@@ -17,13 +17,17 @@ from oracle.acceptance.totals import Totals, from_totals
 from oracle.engines import SGLANG_PADDED_GRAPHS
 from oracle.errors import MOST_DRAFT_TOKENS, Faults, InputError
 
-_NUMBER = r"(\d+(?:\.\d+)?)"
+_NUMBER = r"(\d{1,15}(?:\.\d{1,17})?)(?!\.?\d)"
 LLAMA_CPP = re.compile(
-    rf"draft acceptance(?: rate)? = {_NUMBER} \(\s*(\d+) accepted /\s*(\d+) generated\)"
+    rf"draft acceptance(?: rate)? = {_NUMBER} \(\s*(\d{{1,15}}) accepted /\s*(\d{{1,15}}) generated\)"
     rf"(?:, mean (?:acceptance length|len) =\s*{_NUMBER})?"
     rf"(?:, acceptance rate per position = \(([\d., ]*)\))?"
 )
-SGLANG = re.compile(rf"^\[?\d{{4}}-\d\d-\d\d.*Decode .*#running-req: (\d+).*accept len: {_NUMBER}", re.MULTILINE)
+SGLANG = re.compile(
+    rf"^\[?\d{{4}}-\d\d-\d\d[^#\n]{{0,200}}Decode [^#\n]{{0,200}}#running-req: (\d{{1,9}})(?!\d).{{0,1000}}?"
+    rf"accept len: {_NUMBER}",  # no stretch is without bound: a hostile line would take forever
+    re.MULTILINE,
+)
 _LEAST_LENGTH = 1.1
 _Line = tuple[NDArray[np.float64], float, float]  # survival, rounds, tokens drafted
 _JSON = re.compile(r"\s*(?:\{|\[\s*[\[{\"])")

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from oracle.acceptance.counters import agree
 from oracle.acceptance.curves import Acceptance, Curve, clustered
-from oracle.acceptance.totals import NAMES
+from oracle.acceptance.totals import MOST_COUNT, NAMES
 from oracle.errors import MOST_DRAFT_TOKENS, Faults, InputError, printable
 
 STEPS = ("per_step_accepted", "per_step_drafted")
@@ -120,7 +120,7 @@ def _joined(counts: list[_Counts], depth: int, tenant: str | None) -> Curve:
 
 
 def _whole_numbers(value: Any) -> bool:
-    return isinstance(value, list) and all(type(item) is int and item >= 0 for item in value)
+    return isinstance(value, list) and all(type(item) is int and 0 <= item <= MOST_COUNT for item in value)
 
 
 def _configured(metrics: dict[str, Any], least: int, place: str, faults: Faults) -> int | None:
@@ -129,7 +129,9 @@ def _configured(metrics: dict[str, Any], least: int, place: str, faults: Faults)
     if k is None:
         k = _proposed(metrics, least)
     if type(k) is not int or not max(least, 0) <= k <= MOST_DRAFT_TOKENS:
-        faults.add(f"{place}: num_spec_tokens is {k!r}; a whole number from the longest draft, {least}, on")
+        faults.add(
+            f"{place}: num_spec_tokens is {printable(repr(k), 40)}; a whole number from the longest draft, {least}, on"
+        )
         return None
     return k
 

@@ -3,6 +3,7 @@
 import csv
 import io
 import math
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,6 +11,7 @@ from oracle.errors import Faults, InputError, printable
 from oracle.latency.strict_json import read_strictly
 
 Row = dict[str, Any]
+LONGEST = 16 << 20  # characters of CSV; a year by the hour for a hundred tenants takes half of it
 
 
 def csv_rows(text: str, source: str, known: Sequence[str]) -> list[tuple[str, Row]]:
@@ -20,6 +22,10 @@ def csv_rows(text: str, source: str, known: Sequence[str]) -> list[tuple[str, Ro
     InputError
         No header, an unknown or repeated column, a line with too many or too few cells, no rows.
     """
+    if len(text) > LONGEST:
+        raise InputError(
+            f"{source}: {len(text)} characters of CSV; at most {LONGEST} are read; is this the right file?"
+        )
     try:
         lines = list(csv.reader(io.StringIO(text.removeprefix("\ufeff")), skipinitialspace=True))
     except csv.Error as error:
@@ -31,7 +37,7 @@ def csv_rows(text: str, source: str, known: Sequence[str]) -> list[tuple[str, Ro
     for name in header:
         if name not in known:
             faults.add(f"{source}: {printable(name)!r} is not a column here; known: {', '.join(known)}")
-    for name in {name for name in header if header.count(name) > 1}:
+    for name in (name for name, count in Counter(header).items() if count > 1):
         faults.add(f"{source}: the column {printable(name)} is there twice; keep one")
     faults.raise_if_any()
     rows = []

@@ -14,6 +14,7 @@ from scipy.special import stdtrit
 from oracle.acceptance.curves import Acceptance, Curve
 from oracle.errors import MOST_DRAFT_TOKENS, Faults, InputError, printable
 
+MOST_COUNT = 1 << 53  # beyond, float64 does not count
 _NEAR = 0.05  # of K: rounds at the ends of a text, which draft less or nothing, move the mean by a few percent
 _HALVINGS = 60
 # rounds, accepted, drafted, and K where it is told: vLLM; TensorRT-LLM; SGLang, newest names first
@@ -92,7 +93,7 @@ def _named(tree: Mapping[str, Any], place: str, tenant: str | None, faults: Faul
 
 
 def _whole(counts: Sequence[Any], place: str, names: str, faults: Faults) -> bool:
-    well = all(type(count) is int and count >= 0 for count in counts)
+    well = all(type(count) is int and 0 <= count <= MOST_COUNT for count in counts)
     if not well:
         faults.add(f"{place}: {names} are whole numbers from 0 on")
     return well

@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from oracle.cli.options import MODEL, READING, SHOWING, THREADS, TRACES, Finite
-from oracle.cli.output import emit, progress, read_model
-from oracle.cli.traces import model_inputs, studied, trace_files
+from oracle.cli.engine import worked_on
+from oracle.cli.options import ENGINE, MEMORY, MODEL, READING, SHARDS, SHOWING, THREADS, TRACES, Finite
+from oracle.cli.output import emit, progress, read_model, write_tables
+from oracle.cli.shards import check_shards, end, sharded
+from oracle.cli.traces import budget, model_inputs, studied, trace_files
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,23 +19,15 @@ if TYPE_CHECKING:
     from oracle.costs import LengthRange
     from oracle.latency.draws import Draws
     from oracle.latency.model import LatencyModel
+    from oracle.shards import ShardFolder
     from oracle.tables import Table
     from oracle.traces import TraceFiles
 
 DRAWS = 100
 FEWEST_DRAWS = 40  # 2.5 % of fewer is less than one draw
-OUTPUTS = frozenset(
-    {
-        "tables.md",
-        "tables.json",
-        "shifts.parquet",
-        "lengths.parquet",
-        "alpha-path.parquet",
-        "alpha-path.svg",
-        "stability.parquet",
-        "stability.svg",
-    }
-)
+OUTPUTS = frozenset({"tables.md", "tables.json", "shifts.parquet", "lengths.parquet"}) | {
+    f"{name}.{kind}" for name in ("alpha-path", "stability") for kind in ("parquet", "svg")
+}
 
 
 @click.command()
@@ -76,6 +70,9 @@ OUTPUTS = frozenset(
 @click.option("--overwrite", is_flag=True, help="Replace an earlier output folder.")
 @READING
 @THREADS
+@MEMORY
+@ENGINE
+@SHARDS
 @SHOWING
 def ablate(
     traces: tuple[str, ...],
@@ -91,29 +88,35 @@ def ablate(
 ) -> None:
     """Take cost terms out or change them, solve again, and say which decisions move, why, and at what price.
 
-    TRACES are Parquet files, folders or globs. Besides the named changes: the exact path of a scale on the expert
+    TRACES are Parquet files, folders, globs or URIs. Besides the named changes: the exact path of a scale on the expert
     cost, and how stable decisions are within the errors of the fit.
     """
     from oracle.outputs import atomic_folder, refuse_output_over_input  # noqa: PLC0415
-    from oracle.tables import as_json_text, render  # noqa: PLC0415
 
+    shards, keep_going, memory = asked.pop("shards"), asked.pop("keep_going"), asked.pop("memory")
+    check_shards(shards, keep_going, output, asked["engine"])
+    left_out: dict[str, str] | None = {} if keep_going else None
     latency = read_model(model, batch_size)
     parsed = _parsed(changes, latency, batch_size)
     inputs = [*model_inputs(model), *([Path(rounds)] if rounds else []), *_other_models(parsed)]
-    files = trace_files(traces, asked.pop("match_is"))
+    share = budget(latency, memory, asked["threads"], asked["k_max"])
+    files = trace_files(traces, asked.pop("match_is"), share, left_out)
     refuse_output_over_input(output, [*traces, *files.paths, *inputs])
     _check_asked(asked, rounds)
     if asked["every_length"] and output is None:
         raise click.UsageError("--every-length writes a file; give --output FOLDER")
+    engine, ray_address = asked.pop("engine"), asked.pop("ray_address")
     with ExitStack() as stack:
-        folder = None
-        if output is not None:
+        run = stack.enter_context(sharded(output, shards, [], left_out))
+        folder = None if run is None else run.results
+        if output is not None and run is None:
             folder = stack.enter_context(atomic_folder(output, overwrite, ours=_is_ours, marker="tables.json"))
-        tables, origin = _tables(files, latency, parsed, rounds, inputs, folder, asked)
+        batches = stack.enter_context(worked_on(files, engine, ray_address, asked["threads"]))
+        tables, origin = _tables(batches, latency, parsed, rounds, inputs, folder, asked, run)
         if folder is not None:
-            (folder / "tables.md").write_text(render(tables, "markdown"), "utf-8")
-            (folder / "tables.json").write_text(as_json_text(tables, {"provenance": origin}), "utf-8")
+            write_tables(folder, tables, origin)
     emit(tables, as_json=as_json, as_markdown=as_markdown, extra={"provenance": origin})
+    end(run)
 
 
 def _check_asked(asked: dict[str, Any], rounds: str | None) -> None:
@@ -167,6 +170,7 @@ def _tables(
     inputs: list[Path],
     folder: Path | None,
     asked: dict[str, Any],
+    run: "ShardFolder | None",
 ) -> "tuple[list[Table], dict[str, Any]]":
     """Walk over the traces once for the changes, once for the path, once for the draws."""
     from oracle.costs import LengthRange  # noqa: PLC0415
@@ -181,7 +185,8 @@ def _tables(
     reading = {key: asked[key] for key in ("k_min", "k_max", "unique_experts")}
     question = {**reading, "threads": threads, "score": True, "ablate": True, "changes": changes, **written}
     said = {"changes": [str(change) for change in changes], "s_max": s_max, "draws": 0 if draws is None else draws.said}
-    found, origin = studied("ablate", files, model, question, inputs, said)
+    found, origin = studied("ablate", files, model, question, inputs, said, run)
+    files = files if run is None else run.readable(files)
     tables = study_tables(found)
     span = LengthRange(found.lengths.k_min, found.lengths.k_max)
     more = {"unique_experts": reading["unique_experts"], "threads": threads}
@@ -194,7 +199,7 @@ def _tables(
     if draws is not None:
         tables += _stability(files, model, span, draws, folder, as_metadata(origin, model), more)
     if asked["cases"] or asked["gallery"]:
-        tables += _illustrations(files, model, changes[0], span, folder, asked)
+        tables += _illustrations(files, model, changes[0], span, folder, asked, run)
     return tables, origin
 
 
@@ -205,6 +210,7 @@ def _illustrations(
     span: "LengthRange",
     folder: Path | None,
     asked: dict[str, Any],
+    run: "ShardFolder | None",
 ) -> "list[Table]":
     """Pick decisions by rule and read their texts; pictures go into the folder."""
     from oracle.figures.illustrations import write_pictures  # noqa: PLC0415
@@ -214,6 +220,7 @@ def _illustrations(
 
     names = [name for name in COLUMNS if name in files.schema.names]
     with_texts = TraceFiles(files.paths, columns=names, match_is=files.match_is)
+    with_texts = with_texts if run is None else run.readable(with_texts)
     search = Search(
         with_texts,
         model,

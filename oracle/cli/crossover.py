@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from oracle.cli.crossover_inputs import assumptions, check, formula_traffic, mean_lengths, question_of, scaling_of
+from oracle.cli.crossover_inputs import (
+    assumptions,
+    check,
+    formula_traffic,
+    mean_lengths,
+    question_of,
+    readings,
+    scaling_of,
+)
 from oracle.cli.options import SHOWING, THREADS, Finite
 from oracle.cli.output import emit, progress, stdin_text
 from oracle.cli.traces import model_inputs
@@ -15,11 +23,20 @@ from oracle.cli.traces import model_inputs
 if TYPE_CHECKING:
     from oracle.crossover.answer import Crossover
     from oracle.crossover.study import Studied
+    from oracle.files import File
     from oracle.latency.model import LatencyModel
     from oracle.tables import Table
 
 OUTPUTS = frozenset(
-    {"tables.md", "tables.json", "speed-up.svg", "unique-experts.svg", "tenants-mixed.svg", "configuration.txt"}
+    {
+        "tables.md",
+        "tables.json",
+        "speed-up.svg",
+        "acceptance-needed.svg",
+        "unique-experts.svg",
+        "tenants-mixed.svg",
+        "configuration.txt",
+    }
 )
 _ENGINES = ("vllm", "sglang", "trtllm", "llamacpp", "transformers", "mlx")  # oracle.engines.ENGINES, not imported here
 _WHOLE, _MS, _SHARE = click.IntRange(1), Finite(0), Finite(0, 1)
@@ -54,7 +71,9 @@ def _options(command: Callable[..., Any]) -> Callable[..., Any]:
             ),
             click.option("--token-ms", type=_MS, help="Time of a further token besides experts [slope of beta0]."),
             click.option("--floor-ms", type=_MS, default=0.0, help="Compute of a token, hidden behind experts [0]."),
-            click.option("--kv-read-ms", type=_MS, help="Reading a token of context of a further request [c]."),
+            click.option("--kv-read-ms", type=_MS, help="Reading a token of context of a further request [0]."),
+            click.option("--kv-bytes", type=Finite(1), help="In its place: KV of a token, over the bandwidth."),
+            click.option("--bandwidth-gb", type=Finite(1e-3), help="That bandwidth: 10^9 bytes a second."),
             click.option(
                 "--draft-request-ms", type=_MS, default=0.0, help="Drafting a token for one more request [0]."
             ),
@@ -148,7 +167,7 @@ def _model(path: str) -> "LatencyModel":
 
 def _tables(
     given: Mapping[str, Any], model: "LatencyModel", folder: Path | None
-) -> "tuple[list[Table], Crossover, list[Path]]":
+) -> "tuple[list[Table], Crossover, list[File]]":
     """Answer, and draw where a folder is wanted."""
     from oracle.crossover.answer import crossover as answered  # noqa: PLC0415
     from oracle.crossover.study import shown_sizes  # noqa: PLC0415
@@ -163,12 +182,13 @@ def _tables(
     )
     _draw(answer, folder)
     shown = shown_sizes(given["max_batch_size"], [*model.batch_sizes, answer.most])
-    return crossover_tables(answer, shown, assumptions(answer, model, scaling), notes), answer, []
+    again = readings(given, model, lengths, answer)
+    return crossover_tables(answer, shown, assumptions(answer, model, scaling), notes, again), answer, []
 
 
 def _from_traces(
     given: Mapping[str, Any], model: "LatencyModel", folder: Path | None
-) -> "tuple[list[Table], Crossover, list[Path]]":
+) -> "tuple[list[Table], Crossover, list[File]]":
     from oracle.cli.crossover_inputs import lengths_of  # noqa: PLC0415
     from oracle.crossover.study import study_windows  # noqa: PLC0415
     from oracle.crossover.windows import COLUMNS, read_windows  # noqa: PLC0415
@@ -191,6 +211,7 @@ def _from_traces(
         studied.shown,
         assumptions(answer, model, question.scaling),
         [*notes, *said, *studied.notes],
+        readings(given, model, lengths, answer),
     )
     tables += traffic_tables(studied, windows.num_experts, windows.top_k)
     _draw(answer, folder)
@@ -201,9 +222,10 @@ def _from_traces(
 
 def _draw(answer: "Crossover", folder: Path | None) -> None:
     if folder is not None:
-        from oracle.figures.crossover import speed_up_by_batch  # noqa: PLC0415
+        from oracle.figures.crossover import acceptance_by_batch, speed_up_by_batch  # noqa: PLC0415
 
         speed_up_by_batch(answer, folder / "speed-up.svg")
+        acceptance_by_batch(answer, folder / "acceptance-needed.svg")
 
 
 def _draw_traffic(studied: "Studied", folder: Path, num_experts: int, top_k: int) -> None:

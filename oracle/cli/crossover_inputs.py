@@ -40,15 +40,55 @@ def check(given: Mapping[str, Any]) -> None:
         faults.add("--match-prob and --acceptance both say the acceptance; leave one of them out")
     if given["acceptance_is"] is not None and given["acceptance"] is None:
         faults.add("--acceptance-is goes with --acceptance, which is not given; add it")
+    _check_prices(given, faults)
     faults.raise_if_any()
+
+
+def _check_prices(given: Mapping[str, Any], faults: Faults) -> None:
+    if (given["kv_bytes"] is None) != (given["bandwidth_gb"] is None):
+        faults.add("--kv-bytes and --bandwidth-gb go together: the KV of a token over the bandwidth; give both or none")
+    if given["kv_bytes"] is not None and given["kv_read_ms"] is not None:
+        faults.add("--kv-read-ms and --kv-bytes both say what reading a token of context takes; leave one of them out")
 
 
 def scaling_of(given: Mapping[str, Any]) -> "Scaling":
     """Gather how cost is extrapolated."""
     from oracle.crossover.costs import Scaling  # noqa: PLC0415
 
-    names = ("token_ms", "floor_ms", "kv_read_ms", "draft_request_ms", "off_ms")
-    return Scaling(by=given["scale_by"], **{name: given[name] for name in names})
+    names = ("token_ms", "floor_ms", "draft_request_ms", "off_ms")
+    kv_read_ms = _kv_bandwidth_ms(given) if given["kv_read_ms"] is None else given["kv_read_ms"]
+    return Scaling(by=given["scale_by"], kv_read_ms=kv_read_ms, **{name: given[name] for name in names})
+
+
+def _kv_bandwidth_ms(given: Mapping[str, Any]) -> float | None:
+    """Time to read the KV of a token at the bandwidth; None where they are not given."""
+    if given["kv_bytes"] is None:
+        return None
+    return float(given["kv_bytes"]) / (float(given["bandwidth_gb"]) * 1e6)
+
+
+def readings(
+    given: Mapping[str, Any], model: "LatencyModel", lengths: Sequence[int], answer: "Crossover"
+) -> "list[tuple[str, Crossover]]":
+    """Answer again with other times to read a token of context of a further request; none where all is measured."""
+    from dataclasses import replace  # noqa: PLC0415
+
+    from oracle.crossover.answer import crossover  # noqa: PLC0415
+    from oracle.crossover.costs import FIRST_REQUEST  # noqa: PLC0415
+
+    if not answer.extrapolated.any():
+        return []
+    scaling, at_bandwidth = scaling_of(given), _kv_bandwidth_ms(given)
+    asked: list[tuple[str, Any]] = [("0 ms", 0.0)]
+    asked += [(f"{at_bandwidth:.3g} ms, the bandwidth", at_bandwidth)] if at_bandwidth is not None else []
+    if given["kv_read_ms"] is not None:
+        asked.append((f"{given['kv_read_ms']:.3g} ms, as given", given["kv_read_ms"]))
+    asked.append(("as much as for the first request", FIRST_REQUEST))
+    options: dict[str, Any] = {"kv_tokens": given["kv_tokens"], "noise": given["noise"] / 100}
+    return [
+        (name, crossover(answer.traffic, model, lengths, scaling=replace(scaling, kv_read_ms=value), **options))
+        for name, value in asked
+    ]
 
 
 def question_of(given: Mapping[str, Any], mean_length: "NDArray[np.float64] | None") -> "Question":
@@ -150,7 +190,7 @@ def assumptions(answer: "Crossover", model: "LatencyModel", scaling: "Scaling") 
     origin = "slope of beta0 in the model" if scaling.token_ms is None else "--token-ms"
     if scaling.token_ms is None and len(blocks) > 1:
         origin = "slope of beta0 within the largest batch size; between the two largest where both have the m"
-    kv = "as for the first request" if scaling.kv_read_ms is None else f"{scaling.kv_read_ms:g} ms (--kv-read-ms)"
+    kv = "nothing (--kv-read-ms)" if scaling.kv_read_ms is None else f"{scaling.kv_read_ms:g} ms"
     drafting = f"{scaling.draft_request_ms:g} ms a token for each further request (--draft-request-ms)"
     floor = f"at least {scaling.floor_ms:g} ms with them (--floor-ms)" if scaling.floor_ms else "no compute floor"
     by = "number of tokens in the pass" if scaling.by == "tokens" and len(blocks) == 1 else "draft length"

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from oracle.cli.options import SHOWING
+from oracle.cli.engine import worked_on
+from oracle.cli.options import ENGINE, SHOWING, cores
 from oracle.cli.output import emit, steps
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from oracle.files import PathLike
     from oracle.latency.tables import FitResult
     from oracle.tables import Table
 
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
 @click.option("--overwrite", is_flag=True, help="Replace an earlier report.")
 @click.option("--factor", "factors", multiple=True, metavar="COLUMN", help="A further column to try as a factor.")
 @click.option("--folds", type=click.IntRange(2), default=5, show_default=True, help="Folds for held-out errors.")
+@ENGINE
 @SHOWING
 def fit(
     rounds: tuple[str, ...],
@@ -51,12 +54,14 @@ def fit(
     overwrite: bool,
     factors: tuple[str, ...],
     folds: int,
+    engine: str,
+    ray_address: str | None,
     as_json: bool,
     as_markdown: bool,
 ) -> None:
     """Fit a latency model to recorded verification rounds.
 
-    ROUNDS are Parquet files, folders or globs. Errors are clustered by the column cluster, else by generation.
+    ROUNDS are Parquet files, folders, globs or URIs. Errors are clustered by the column cluster, else by generation.
     With --report, everything that speaks for and against the fit is written as a page with figures.
     """
     from oracle.outputs import atomic_output, refuse_output_over_input  # noqa: PLC0415
@@ -70,7 +75,7 @@ def fit(
             refuse_output_over_input(output, rounds)
             partial = stack.enter_context(atomic_output(str(output)))
         folder = None if report is None else stack.enter_context(_report_folder(report, overwrite, rounds))
-        result = fitted(list(rounds), {"kind": kind, "draft": draft, "folds": folds})
+        result = fitted(list(rounds), {"kind": kind, "draft": draft, "folds": folds}, engine, ray_address)
         provenance = dict((result.model.fit or {}).get("provenance") or {})
         if factors:
             provenance["options"] = {**provenance["options"], "factors": list(dict.fromkeys(factors))}
@@ -119,7 +124,9 @@ def _reported(
         return write_report(folder, pairs, provenance)
 
 
-def fitted(rounds: "Sequence[str | Path]", options: dict[str, Any]) -> "FitResult":
+def fitted(
+    rounds: "Sequence[PathLike]", options: dict[str, Any], engine: str | None = None, ray_address: str | None = None
+) -> "FitResult":
     """Fit a latency model to files; its record holds where it comes from."""
     from oracle.errors import InputWarning  # noqa: PLC0415
     from oracle.kinds import files_of_kind  # noqa: PLC0415
@@ -132,9 +139,9 @@ def fitted(rounds: "Sequence[str | Path]", options: dict[str, Any]) -> "FitResul
     if len(files.paths) > 1:
         named = ", ".join(path.name for path in files.paths)
         click.echo(f"pooling {len(files.paths)} files as rounds of one machine and backend: {named}", err=True)
-    with warnings.catch_warnings():
+    with worked_on(files, engine, ray_address, cores()) as batches, warnings.catch_warnings():
         warnings.simplefilter("ignore", InputWarning)  # the tables' notes say the same
-        result = fit_latency(files, **options, provenance=provenance("fit", options, files.paths))
+        result = fit_latency(batches, **options, provenance=provenance("fit", options, files.paths))
     for each in result.each:
         remark = unit_remark(each.verify_moments, each.draft_moments, each.joint)
         if remark is not None:  # every number that follows is wrong if this is right

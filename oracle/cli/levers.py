@@ -47,7 +47,8 @@ OUTPUTS = frozenset(
 @click.option(
     "--earlier",
     metavar="FILE",
-    help="The deployment as it was when its levers were set, with its traffic: which of them are now wrong.",
+    help="The deployment as it was when its levers were set, with its traffic and, in [running], how they are "
+    "set [as was right there]: which of them are now wrong.",
 )
 @click.option(
     "--band",
@@ -132,7 +133,7 @@ def _traffic(stated: "DeploymentFile", path: str | None, deployment: str) -> "tu
     from oracle.levers.traffic_file import plain_traffic, traffic_from_text  # noqa: PLC0415
 
     if path is not None:
-        return traffic_from_text(*_read(path), stated.traffic)
+        return traffic_from_text(*_read(path), stated.traffic, stated.deployment.speculation.reading)
     if not stated.traffic:
         raise InputError(f"{shown(deployment)}: states no traffic; add [traffic], or give --traffic FILE")
     return (plain_traffic(stated.traffic, f"{shown(deployment)}: traffic"),)
@@ -164,24 +165,35 @@ def _tables(
 
 
 def _notes(fitted: "Fitted | None") -> tuple[str, ...]:
-    """Say what is measured and what is only stated."""
+    """Say what is measured, what is only stated, and what the model cannot hold."""
+    from oracle.errors import printable  # noqa: PLC0415
+
+    outside = [] if fitted is None else [each for each in fitted.etas if each.is_outside and not each.is_reference]
+    clipped = tuple(
+        f"eta of {printable(each.precision)} was measured at {each.eta:.4f}, above 1, where this model ends: it counts "
+        "as 1, so nothing that rests on it is certain; measure again, over the same prompts at both precisions"
+        for each in outside
+    )
     known = [] if fitted is None else [name for name in ("etas", "overhead") if getattr(fitted, name)]
     if not known:
         return ("a closed-form model with the parameters stated below; none of them was fitted from measurements",)
     named = " and ".join({"etas": "eta", "overhead": "overhead of a round"}[name] for name in known)
-    return (f"a closed-form model; fitted from measurements: {named}; the other parameters are as stated below",)
+    return (
+        f"a closed-form model; fitted from measurements: {named}; the other parameters are as stated below",
+        *clipped,
+    )
 
 
 def _changes(
     before: "DeploymentFile", path: str, answers: "Sequence[Answer]", stated: "DeploymentFile"
 ) -> "list[Table]":
-    """Check the levers as they were right in the earlier deployment against what holds now."""
+    """Check the levers as they ran in the earlier deployment, or were right there, against what holds now."""
     from oracle.errors import InputError  # noqa: PLC0415
     from oracle.files import shown  # noqa: PLC0415
     from oracle.levers.answer import answer  # noqa: PLC0415
     from oracle.levers.toggles import Setting, check_change  # noqa: PLC0415
     from oracle.levers.traffic_file import completed, plain_traffic  # noqa: PLC0415
-    from oracle.summaries.levers import configured  # noqa: PLC0415
+    from oracle.summaries.levers_admission import configured  # noqa: PLC0415
     from oracle.summaries.levers_model import change_table  # noqa: PLC0415
 
     if len(answers) != 1:
@@ -189,13 +201,14 @@ def _changes(
     now = answers[0]
     own = completed(before.traffic, stated.traffic)
     was = answer(before.deployment, plain_traffic(own or now.regime.values(), shown(path)).regime.at(0))
+    set_then, set_now = before.running or was.joint.configuration(), now.joint.configuration()
     old, new = (
-        Setting(each.deployment, each.deployment.precisions[each.joint.configuration().precision], each.regime)
-        for each in (was, now)
+        Setting(each.deployment, each.deployment.precisions[at.precision], each.regime)
+        for each, at in ((was, set_then), (now, set_now))
     )
-    levers = check_change(old, new, was.joint.configuration().toggles)
-    names = [configured(each.deployment, each.joint.configuration()) for each in (was, now)]
-    return [change_table(levers, *names)]
+    levers = check_change(old, new, set_then.toggles)
+    names = [configured(was.deployment, set_then), configured(now.deployment, set_now)]
+    return [change_table(levers, *names, stated=before.running is not None)]
 
 
 def _write(

@@ -1,7 +1,7 @@
 """The command ``draft-oracle`` and what becomes of errors.
 
-Exit codes: 0 done; 1 the machine failed (disk full, out of memory); 2 input or usage is wrong; 128 + n stopped by
-signal n (130: interrupted from the keyboard).
+Exit codes: 0 done; 1 the machine failed (disk full, out of memory); 2 input or usage is wrong; 3 done, but for what
+could not be read and was left out (--keep-going); 128 + n stopped by signal n (130: interrupted from the keyboard).
 Modules that compute are imported inside the commands: ``--help`` must be instant.
 """
 
@@ -16,6 +16,8 @@ import click
 
 # Matrices here are tiny and the threads are ours: BLAS threads would only wait for one another.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("MKL_NUM_THREADS", "1")
 
 from oracle.cli.ablate import ablate
 from oracle.cli.bench import bench
@@ -75,7 +77,8 @@ def group() -> None:
     draft-oracle score traces.parquet --model model.json
 
     Times are milliseconds. Exit codes: 0 done, 1 the machine failed (disk full, out of memory),
-    2 input or usage is wrong, 128 + n stopped by signal n.
+    2 input or usage is wrong, 3 done but for what could not be read (--keep-going),
+    128 + n stopped by signal n.
     """
 
 

@@ -20,6 +20,11 @@ def _all(*decorators: Callable[[Any], Any]) -> Callable[[_Command], _Command]:
     return decorate
 
 
+def cores() -> int:
+    """Cores given to this process."""
+    return len(os.sched_getaffinity(0))
+
+
 class Finite(click.FloatRange):
     """A number within a range; nan lies in none, though no comparison says so, and inf is no measured value."""
 
@@ -64,9 +69,42 @@ READING = _all(
 THREADS = click.option(
     "--threads",
     type=click.IntRange(1),
-    default=len(os.sched_getaffinity(0)),
+    default=cores(),
     show_default="all cores given to the process",
     help="Threads to work on.",
+)
+
+MEMORY = click.option(
+    "--memory",
+    type=click.IntRange(1),
+    metavar="MB",
+    help="Megabytes the process may take: batches are cut to fit [330, and 45 for each of threads + 2].",
+)
+
+SHARDS = _all(
+    click.option(
+        "--shards",
+        "--resume",
+        "shards",
+        is_flag=True,
+        help="Make the output a folder with one file a shard of the traces; the same command goes on where it stopped.",
+    ),
+    click.option(
+        "--keep-going",
+        is_flag=True,
+        help="With --shards: leave out files and row groups that cannot be read, say which, and exit with 3.",
+    ),
+)
+
+ENGINE = _all(
+    click.option(
+        "--engine",
+        type=click.Choice(["local", "ray"]),
+        default="local",
+        show_default=True,
+        help="Who reads and works: this process, or Ray Data (extra `ray`); results are the same.",
+    ),
+    click.option("--ray-address", metavar="ADDRESS", help="Of a running Ray cluster [start Ray on this machine]."),
 )
 
 SHOWING = _all(
@@ -75,6 +113,6 @@ SHOWING = _all(
 )
 
 
-def output_file(what: str) -> Callable[[_Command], _Command]:
-    """Give the option -o for a file that appears whole or not at all."""
-    return click.option("--output", "-o", type=click.Path(dir_okay=False, path_type=Path), help=what)
+def output_file(what: str, *, or_shards: bool = False) -> Callable[[_Command], _Command]:
+    """Give the option -o for a file that appears whole or not at all, or for a folder of shards."""
+    return click.option("--output", "-o", type=click.Path(dir_okay=or_shards, path_type=Path), help=what)

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -37,6 +38,14 @@ def emit(
         click.echo(as_json_text(tables, extra), err=err)
         return
     click.echo(render(tables, "markdown" if as_markdown else "text"), err=err, nl=False)
+
+
+def write_tables(folder: Path, tables: "Sequence[Table]", origin: Mapping[str, Any]) -> None:
+    """Write tables into a folder, for people and at full precision."""
+    from oracle.tables import as_json_text, render  # noqa: PLC0415
+
+    (folder / "tables.md").write_text(render(tables, "markdown"), "utf-8")
+    (folder / "tables.json").write_text(as_json_text(tables, {"provenance": origin}), "utf-8")
 
 
 def stdin_text() -> str:

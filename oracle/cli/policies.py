@@ -10,6 +10,7 @@ from oracle.cli.output import emit, read_model, steps
 from oracle.cli.policies_compared import Compared, compare
 
 if TYPE_CHECKING:
+    from oracle.files import File
     from oracle.latency.model import LatencyModel
 
 OUTPUTS = frozenset(
@@ -67,7 +68,7 @@ def policies(
     from oracle.provenance import provenance  # noqa: PLC0415
 
     latency = read_model(model, batch_size)
-    inputs = [Path(model)] if model != "-" else []
+    inputs: list[File] = [Path(model)] if model != "-" else []
     files = files_of_kind(list(traces), "traces")
     refuse_output_over_input(output, [*traces, *files, *inputs])
     origin = provenance("policies", {"policies": list(texts) or None, **reading}, [*files, *inputs])

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from oracle.cli.output import steps
@@ -12,6 +11,7 @@ from oracle.errors import Faults, InputError, printable
 if TYPE_CHECKING:
     from oracle.condition.costs import Condition
     from oracle.costs import LengthRange
+    from oracle.files import File
     from oracle.latency.model import LatencyModel
     from oracle.policies import Inputs, Policy, PolicySet
     from oracle.problem import Problem
@@ -71,7 +71,7 @@ class _Asked:
     notes: list[str] = field(default_factory=list)
 
 
-def compare(paths: Sequence[Path], model: "LatencyModel", texts: Sequence[str], reading: dict[str, Any]) -> Compared:
+def compare(paths: "Sequence[File]", model: "LatencyModel", texts: Sequence[str], reading: dict[str, Any]) -> Compared:
     """Read the traces, tune, realise, examine the condition.
 
     Parameters
@@ -86,7 +86,7 @@ def compare(paths: Sequence[Path], model: "LatencyModel", texts: Sequence[str], 
         k_min, k_max, unique_experts, match_is.
     """
     from oracle.condition.costs import examine  # noqa: PLC0415
-    from oracle.realised.problem import realised_problem  # noqa: PLC0415
+    from oracle.mismatch import on_match_kinds  # noqa: PLC0415
     from oracle.summaries.condition import condition_tables  # noqa: PLC0415
     from oracle.summaries.realised import realised_tables  # noqa: PLC0415
     from oracle.summaries.tuning import untuned_table  # noqa: PLC0415
@@ -95,10 +95,10 @@ def compare(paths: Sequence[Path], model: "LatencyModel", texts: Sequence[str], 
     with steps("policies") as step:
         step("reading")
         batches, span, names = _laid_out(paths, model, texts, reading)
-        actual = None
-        if names.issuperset(_MATCHES):
-            actual = [realised_problem(b.traces, b.costs.k_max, like=b.problem) for b in batches]
+        actual, unrealised = _matched(batches) if names.issuperset(_MATCHES) else (None, [])
         asked = _asked(texts, names, batches, actual)
+        kinds = frozenset().union(*(batch.traces.match_kinds for batch in batches))
+        said = [*span.notes, *on_match_kinds(kinds), *unrealised]
         step("tuning")
         held = None
         if clusters_with_positions(batches) != 1:
@@ -111,17 +111,31 @@ def compare(paths: Sequence[Path], model: "LatencyModel", texts: Sequence[str], 
             if held is not None and held.realised is not None:
                 realised = realised.with_held_out(held.realised, held.expected)
         if held is None:
-            tables = [untuned_table(fixed, span.notes)]
+            tables = [untuned_table(fixed, said)]
         else:
-            tables = _held_out_tables(held, realised, [*span.notes, *asked.notes])
+            tables = _held_out_tables(held, realised, [*said, *asked.notes])
         tables += [] if realised is None else realised_tables(realised, asked.notes)
         step("slope condition")
         condition = examine([batch.traces for batch in batches], batches[0].costs, reading["unique_experts"])
     return Compared([*tables, *condition_tables(condition)], held, fixed, realised, condition)
 
 
+def _matched(batches: "Sequence[Inputs]") -> "tuple[list[Problem] | None, list[str]]":
+    """Recorded matches of every batch; None, and why, where chains are shorter than the drafts priced."""
+    from oracle.realised.problem import ShortChainsError, realised_problem  # noqa: PLC0415
+
+    try:
+        return [realised_problem(b.traces, b.costs.k_max, like=b.problem) for b in batches], []
+    except ShortChainsError as error:
+        why = (
+            f"no realised scores: {error.faults[0]}; a draft model's chains can be recorded whole, prompt lookup "
+            "proposes nothing where it finds nothing: its costs charge every round the full draft length all the same"
+        )
+        return None, [why]
+
+
 def _laid_out(
-    paths: Sequence[Path], model: "LatencyModel", texts: Sequence[str], reading: dict[str, Any]
+    paths: "Sequence[File]", model: "LatencyModel", texts: Sequence[str], reading: dict[str, Any]
 ) -> "tuple[list[Inputs], LengthRange, set[str]]":
     """All batches with positions, the range of draft lengths, and the names of the traces' columns."""
     from oracle.costs import choose_range, length_costs  # noqa: PLC0415

@@ -5,11 +5,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from oracle.cli.options import READING, SHOWING, THREADS
-from oracle.cli.output import emit, read_model
-from oracle.cli.traces import studied, trace_files
+from oracle.cli.options import MEMORY, READING, SHOWING, THREADS
+from oracle.cli.output import emit, read_model, write_tables
+from oracle.cli.traces import budget, studied, trace_files
 
 if TYPE_CHECKING:
+    from oracle.files import File
     from oracle.tables import Table
 
 
@@ -26,6 +27,7 @@ OUTPUTS = frozenset({"model.json", "decisions.parquet", "shifts.parquet", "score
 @click.option("--overwrite", is_flag=True, help="Replace an earlier output folder.")
 @READING
 @THREADS
+@MEMORY
 @SHOWING
 def run(
     folder: Path,
@@ -51,7 +53,7 @@ def run(
         refuse_output_over_input(output, [folder, *(path for path in (rounds, model) if path not in (None, "-"))])
         with atomic_folder(output, overwrite, ours=OUTPUTS.__contains__, marker="tables.json") as partial:
             tables, origin = _everything(folder, rounds, model, partial, options)
-            _write_tables(partial, tables, origin)
+            write_tables(partial, tables, origin)
     emit(tables, as_json=as_json, as_markdown=as_markdown, extra={"provenance": origin})
 
 
@@ -74,7 +76,7 @@ def _everything(
     tables: list[Table] = []
     if model is not None:
         latency = read_model(model, batch_size)
-        inputs = [Path(model)] if model != "-" else []
+        inputs: list[File] = [Path(model)] if model != "-" else []
     else:
         inputs = [Path(rounds) if rounds is not None else _the_rounds(folder, kinds["rounds"])]
         result = fitted(inputs, {})
@@ -84,14 +86,15 @@ def _everything(
             result.model.save(out / "model.json")
     match_is = options.pop("match_is")
     files = {"decisions": out / "decisions.parquet", "shifts": out / "shifts.parquet"} if out else {}
+    share = budget(latency, options.pop("memory"), options["threads"], options["k_max"])
     question = {**options, "score": True, "ablate": True, **files}
-    study, origin = studied("run", trace_files(kinds["traces"], match_is), latency, question, inputs)
+    study, origin = studied("run", trace_files(kinds["traces"], match_is, share), latency, question, inputs)
     if out is not None:
         write_scores(out / "scores.parquet", study.scores, as_metadata(origin, latency))
     return tables + study_tables(study), origin
 
 
-def _the_rounds(folder: Path, found: list[Path]) -> Path:
+def _the_rounds(folder: Path, found: "list[File]") -> "File":
     """Choose the rounds to fit: the only file, or the one called rounds.parquet."""
     from oracle.errors import InputError  # noqa: PLC0415
     from oracle.files import shown  # noqa: PLC0415
@@ -108,10 +111,3 @@ def _the_rounds(folder: Path, found: list[Path]) -> Path:
         raise InputError(f"{shown(folder)}: holds several rounds files ({names}); say which one with --rounds FILE")
     click.echo(f"fitting {shown(named[0])}; the other rounds files need --rounds ({names})", err=True)
     return named[0]
-
-
-def _write_tables(folder: Path, tables: "list[Table]", origin: dict[str, Any]) -> None:
-    from oracle.tables import as_json_text, render  # noqa: PLC0415
-
-    (folder / "tables.md").write_text(render(tables, "markdown"), "utf-8")
-    (folder / "tables.json").write_text(as_json_text(tables, {"provenance": origin}), "utf-8")

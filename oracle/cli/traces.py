@@ -2,31 +2,62 @@
 
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from oracle.cli.options import MODEL, READING, SHOWING, THREADS, TRACES, output_file
-from oracle.cli.output import emit, progress, read_model
+from oracle.cli.engine import worked_on
+from oracle.cli.options import ENGINE, MEMORY, MODEL, READING, SHARDS, SHOWING, THREADS, TRACES, output_file
+from oracle.cli.output import emit, progress, read_model, write_tables
+from oracle.cli.shards import check_shards, end, sharded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from oracle.files import File, PathLike
     from oracle.latency.model import LatencyModel
-    from oracle.study import Study
+    from oracle.shards import ShardFolder
+    from oracle.study import Question, Study
     from oracle.traces import TraceFiles
+    from oracle.traces.budget import Budget
 
 # Columns a solve needs; texts, ids and further columns stay on disk.
 NEEDED = ("match_prob", "match_probs", "experts", "new_experts", "unique_experts", "cluster", "category")
 
 
-def trace_files(traces: "Sequence[str | Path]", match_is: str | None) -> "TraceFiles":
-    """Find the trace files among paths, folders and globs; columns that a solve does not need stay on disk."""
+def trace_files(
+    traces: "Sequence[PathLike]",
+    match_is: str | None,
+    budget: "Budget | None" = None,
+    left_out: "dict[str, str] | None" = None,
+) -> "TraceFiles":
+    """Find the trace files among paths, folders and globs; columns that a solve does not need stay on disk.
+
+    Parameters
+    ----------
+    budget
+        Of memory.
+    left_out
+        Give it to leave out files that cannot be read: it takes their names and the reasons.
+    """
     from oracle.kinds import files_of_kind  # noqa: PLC0415
     from oracle.traces import TraceFiles  # noqa: PLC0415
 
-    return TraceFiles(files_of_kind(list(traces), "traces"), columns=NEEDED, match_is=match_is)
+    files = TraceFiles(files_of_kind(list(traces), "traces", left_out), columns=NEEDED, match_is=match_is)
+    return files if budget is None else files.within(budget)
+
+
+def budget(model: "LatencyModel", memory: int | None, threads: int, k_max: int | None = None) -> "Budget":
+    """Share `--memory` out among the threads' batches; Arrow gets no more threads than are asked for."""
+    import pyarrow as pa  # noqa: PLC0415
+
+    from oracle.traces.budget import budget_of  # noqa: PLC0415
+
+    pa.set_cpu_count(threads)
+    longest = max(model.m) - 1
+    return budget_of(memory, threads, longest if k_max is None else min(k_max, longest))
 
 
 def studied(
@@ -34,19 +65,22 @@ def studied(
     files: "TraceFiles",
     model: "LatencyModel",
     question: "Mapping[str, Any]",
-    inputs: "Sequence[Path]",
+    inputs: "Sequence[File]",
     options: "Mapping[str, Any] | None" = None,
+    run: "ShardFolder | None" = None,
 ) -> "tuple[Study, dict[str, Any]]":
     """Run a study for a command, with progress; give it with its provenance.
 
     Parameters
     ----------
     question
-        Fields of `Question`.
+        Fields of `Question`, and `engine` and `ray_address` where the command has them.
     inputs
         Files read besides the traces.
     options
         What provenance says besides the range of lengths and what is read.
+    run
+        The folder of a run over shards: the files that the question names are written there, shard by shard.
     """
     from oracle.outputs import refuse_output_over_input  # noqa: PLC0415
     from oracle.provenance import as_metadata, provenance  # noqa: PLC0415
@@ -56,16 +90,46 @@ def studied(
         refuse_output_over_input(output, [*files.paths, *inputs])
     said = {key: question.get(key) for key in ("k_min", "k_max", "unique_experts")} | {"match_is": files.match_is}
     said |= options or {}
-    with ThreadPoolExecutor(max_workers=1) as pool, progress(command, files.generations) as advance:
+    asked = dict(question)
+    engine, address = asked.pop("engine", None), asked.pop("ray_address", None)
+    if run is not None:
+        return _studied_in_shards(command, files, model, Question(**asked), inputs, said, run)
+    with (
+        ThreadPoolExecutor(max_workers=1) as pool,
+        worked_on(files, engine, address, asked.get("threads", 1)) as batches,
+        progress(command, files.generations) as advance,
+    ):
         digested = pool.submit(provenance, command, said, [*files.paths, *inputs])
         found = study(
-            files,
+            batches,
             model,
-            Question(**question),
+            Question(**asked),
             provenance=lambda: as_metadata(digested.result(), model),
             on_batch=advance,
         )
     return found, digested.result()
+
+
+def _studied_in_shards(
+    command: str,
+    files: "TraceFiles",
+    model: "LatencyModel",
+    question: "Question",
+    inputs: "Sequence[File]",
+    said: "Mapping[str, Any]",
+    run: "ShardFolder",
+) -> "tuple[Study, dict[str, Any]]":
+    from oracle.provenance import provenance  # noqa: PLC0415
+    from oracle.study import study  # noqa: PLC0415
+
+    written = {"flat": question.flat or None, "every_length": question.every_length is not None or None}
+    origin = provenance(command, {**said, **written}, ())
+    del origin["inputs"]
+    run.begin(files, origin, inputs, model)
+    with progress(command, files.generations) as advance:
+        found = study(files, model, question, on_batch=advance, walker=run.walk)
+    notes = tuple(f"left out: {why}" for why in run.left_out)
+    return replace(found, notes=(*found.notes, *notes)), run.origin()
 
 
 def _opened(stack: ExitStack, output: Path | None, inputs: "Sequence[str | Path]") -> Path | None:
@@ -84,10 +148,13 @@ def model_inputs(model: str) -> "list[Path]":
 @click.command()
 @TRACES
 @MODEL
-@output_file("Write the decisions here (Parquet, one row a generation).")
+@output_file("Write the decisions here (Parquet, one row a generation).", or_shards=True)
 @click.option("--flat", is_flag=True, help="Write one row a position instead, with a column position.")
 @READING
 @THREADS
+@MEMORY
+@ENGINE
+@SHARDS
 @SHOWING
 def solve(
     traces: tuple[str, ...],
@@ -96,32 +163,42 @@ def solve(
     flat: bool,
     match_is: str | None,
     batch_size: int | None,
+    memory: int | None,
+    shards: bool,
+    keep_going: bool,
     as_json: bool,
     as_markdown: bool,
     **reading: Any,
 ) -> None:
     """Find the cost-optimal draft length at every position.
 
-    TRACES are Parquet files, folders or globs.
+    TRACES are Parquet files, folders, globs or URIs.
     """
     from oracle.summaries.study import study_tables  # noqa: PLC0415
 
-    result, origin = studied(
-        "solve",
-        trace_files(traces, match_is),
-        read_model(model, batch_size),
-        {**reading, "decisions": output, "flat": flat},
-        model_inputs(model),
-    )
-    emit(study_tables(result), as_json=as_json, as_markdown=as_markdown, extra={"provenance": origin})
+    check_shards(shards, keep_going, output, reading["engine"])
+    latency, inputs = read_model(model, batch_size), model_inputs(model)
+    left_out: dict[str, str] | None = {} if keep_going else None
+    files = trace_files(traces, match_is, budget(latency, memory, reading["threads"], reading["k_max"]), left_out)
+    with sharded(output, shards, [*traces, *files.paths, *inputs], left_out) as run:
+        question = {**reading, "decisions": output, "flat": flat}
+        result, origin = studied("solve", files, latency, question, inputs, run=run)
+        tables = study_tables(result)
+        if run is not None:
+            write_tables(run.results, tables, origin)
+    emit(tables, as_json=as_json, as_markdown=as_markdown, extra={"provenance": origin})
+    end(run)
 
 
 @click.command()
 @TRACES
 @MODEL
-@output_file("Write the scores here (Parquet, one row a policy).")
+@output_file("Write the scores here (Parquet, one row a policy).", or_shards=True)
 @READING
 @THREADS
+@MEMORY
+@ENGINE
+@SHARDS
 @SHOWING
 def score(
     traces: tuple[str, ...],
@@ -129,21 +206,34 @@ def score(
     output: Path | None,
     match_is: str | None,
     batch_size: int | None,
+    memory: int | None,
+    shards: bool,
+    keep_going: bool,
     as_json: bool,
     as_markdown: bool,
     **reading: Any,
 ) -> None:
     """Score static draft lengths and the policy blind to experts against the oracle.
 
-    TRACES are Parquet files, folders or globs. Scores are expected ones, on the same traces.
+    TRACES are Parquet files, folders, globs or URIs. Scores are expected ones, on the same traces.
     """
     from oracle.provenance import as_metadata  # noqa: PLC0415
     from oracle.summaries.study import study_tables, write_scores  # noqa: PLC0415
 
+    check_shards(shards, keep_going, output, reading["engine"])
+    left_out: dict[str, str] | None = {} if keep_going else None
     with ExitStack() as stack:
-        partial = _opened(stack, output, [*traces, *model_inputs(model)])
-        latency, files = read_model(model, batch_size), trace_files(traces, match_is)
-        result, origin = studied("score", files, latency, {**reading, "score": True}, model_inputs(model))
+        inputs = model_inputs(model)
+        partial = None if shards else _opened(stack, output, [*traces, *inputs])
+        latency = read_model(model, batch_size)
+        files = trace_files(traces, match_is, budget(latency, memory, reading["threads"], reading["k_max"]), left_out)
+        run = stack.enter_context(sharded(output, shards, [*traces, *files.paths, *inputs], left_out))
+        result, origin = studied("score", files, latency, {**reading, "score": True}, inputs, run=run)
+        tables = study_tables(result)
+        if run is not None:
+            write_tables(run.results, tables, origin)
+            partial = run.results / "scores.parquet"
         if partial is not None:
             write_scores(partial, result.scores, as_metadata(origin, result.model))
-    emit(study_tables(result), as_json=as_json, as_markdown=as_markdown, extra={"provenance": origin})
+    emit(tables, as_json=as_json, as_markdown=as_markdown, extra={"provenance": origin})
+    end(run)

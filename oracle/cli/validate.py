@@ -9,8 +9,7 @@ from oracle.cli.options import SHOWING
 from oracle.cli.output import emit, progress
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
+    from oracle.files import File
     from oracle.tables import Table
 
 
@@ -42,7 +41,7 @@ def validate(paths: tuple[str, ...], match_is: str | None, as_json: bool, as_mar
     emit(tables, as_json=as_json, as_markdown=as_markdown)
 
 
-def _alone(kind: str, files: "list[Path]", match_is: str | None) -> list[str]:
+def _alone(kind: str, files: "list[File]", match_is: str | None) -> list[str]:
     """Faults of each file by itself: files that do not fit together hide what is wrong inside them."""
     from oracle.errors import InputError  # noqa: PLC0415
     from oracle.rounds import RoundFiles  # noqa: PLC0415
@@ -67,7 +66,7 @@ def _facts(name: str, title: str, facts: dict[str, Any]) -> "Table":
     return Table(name, title, (words("", "fact"), words("", "value", most=300)), rows)
 
 
-def _traces(files: "list[Path]", match_is: str | None) -> "Table":
+def _traces(files: "list[File]", match_is: str | None) -> "Table":
     from oracle.errors import InputError  # noqa: PLC0415
     from oracle.traces import TraceFiles  # noqa: PLC0415
 
@@ -82,7 +81,7 @@ def _traces(files: "list[Path]", match_is: str | None) -> "Table":
                 positions += batch.positions
                 empty += int((batch.offsets[1:] == batch.offsets[:-1]).sum())
                 kinds.update(batch.match_kind)
-                clusters.update(batch.cluster_of)
+                clusters.update(batch.own_cluster_of)
                 carried = batch.max_draft_length if batch.positions else carried
                 target = None if batch.layers is None else (batch.layers, batch.top_k, batch.num_experts)
                 advance(batch.generations)
@@ -106,7 +105,7 @@ def _traces(files: "list[Path]", match_is: str | None) -> "Table":
     )
 
 
-def _rounds(files: "list[Path]") -> "Table":
+def _rounds(files: "list[File]") -> "Table":
     from oracle.rounds import RoundFiles  # noqa: PLC0415
 
     rows = prefill = not_positive = 0

@@ -64,7 +64,7 @@ def best_of(
     k = decided.shifts.draft_length.astype(np.int64)
     strata = decided.generation[rows] * (decided.problem.k_max + 1) + (k[rows] if by_boundary else 0)
     first = np.unique(strata, return_index=True)[1]
-    names, clusters, categories = decided.traces.generation, decided.traces.cluster_of, decided.traces.category_of
+    names, clusters, categories = decided.traces.generation, decided.traces.own_cluster_of, decided.traces.category_of
     return [
         Candidate(
             rule=rule,

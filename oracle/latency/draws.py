@@ -63,7 +63,8 @@ class Draws:
     def said(self) -> str:
         """Where the draws come from, in words."""
         how = (
-            f"multivariate t with {self.clusters - 1} degrees of freedom from the model file's CR3 covariance, draft times drawn by themselves"
+            f"multivariate t with {self.clusters - 1} degrees of freedom from the model file's CR3 covariance, draft "
+            "times drawn by themselves"
             if self.origin == "file"
             else "the fit repeated on resampled clusters of rounds"
         )

@@ -107,6 +107,11 @@ class PercentageErrors:
         self._errors.append(100 * np.abs(response_ms - predicted)[known] / response_ms[known])
         self._keys.append((fold * (len(self.ms) + 1) + place)[known].astype(np.int32))
 
+    def join(self, later: "PercentageErrors") -> None:
+        """Take in what was gathered over further batches, of the same variants."""
+        self._errors += later._errors
+        self._keys += later._keys
+
     def by_cell(self) -> dict[tuple[int, int], Floats]:
         """(fold, m) -> the errors, in percent."""
         errors = np.concatenate(self._errors) if self._errors else np.zeros(0)

@@ -186,7 +186,6 @@ def moments_of(
     m: Integers,
     cluster: Integers,
     clusters: tuple[str, ...],
-    pivot: Floats | None = None,
 ) -> Moments:
     """Moments of one batch, in two exact passes over its rows.
 
@@ -198,8 +197,6 @@ def moments_of(
         (N,) int64, verified positions of each round.
     cluster, clusters
         (N,) int64 index of each round's cluster, and the names it points into.
-    pivot
-        (V,) float64; None takes the batch's own means, roughly.
     """
     ms = np.flatnonzero(np.bincount(m))  # rising, as np.unique gives them, twenty times as fast
     place = np.zeros(int(ms[-1]) + 1 if len(ms) else 0, dtype=np.int64)
@@ -210,8 +207,7 @@ def moments_of(
     rank = np.zeros(len(counts), dtype=np.int64)
     rank[occupied] = np.arange(len(occupied))
     cell, n = rank[key], counts[occupied].astype(np.float64)
-    if pivot is None:
-        pivot = np.array([_pivot_of(column) for column in columns])
+    pivot = np.array([_pivot_of(column) for column in columns])
 
     mean = np.empty((len(n), len(names)))
     centred = []
@@ -277,8 +273,12 @@ class MomentsBuilder:
         """Take in one batch; the arguments are those of `moments_of`."""
         if not len(m):
             return
-        pivot = self._parts[0].pivot if self._parts else None
-        part = moments_of(self.names, columns, m=m, cluster=cluster, clusters=clusters, pivot=pivot)
+        self.join(moments_of(self.names, columns, m=m, cluster=cluster, clusters=clusters))
+
+    def join(self, part: Moments) -> None:
+        """Take in the moments of one batch."""
+        if not part.rounds:
+            return
         self._parts.append(part)
         self._waiting += len(part.n)
         if self._waiting > CELLS_BEFORE_MERGING:

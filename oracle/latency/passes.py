@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar
 
 import numpy as np
@@ -10,15 +11,16 @@ from numpy.typing import NDArray
 
 from oracle.errors import Faults, InputError
 from oracle.latency import draft, reject
+from oracle.latency.decoded import BatchSize, decoded, split_by_batch_size
 from oracle.latency.forms import REGRESSORS, RESPONSE, Kind
 from oracle.latency.metrics import Coefficients, PercentageErrors
-from oracle.latency.moments import Floats, Integers, Moments, MomentsBuilder
+from oracle.latency.moments import Floats, Integers, Moments, MomentsBuilder, moments_of
 from oracle.latency.tables import Counts
+from oracle.pipeline import in_order
 from oracle.rounds import Rounds
 
 _T = TypeVar("_T")
 CellErrors = dict[tuple[int, int], Floats]
-BatchSize = int | None  # None: the rounds have no column batch_size
 
 
 @dataclass(frozen=True)
@@ -69,71 +71,42 @@ class Variants:
 
 
 @dataclass(frozen=True)
-class _Batch:
-    """Decode rounds of one batch size in one batch of rows as arrays, and which of them each fit uses."""
+class _Part:
+    """What one batch of rows adds to one batch size; small, whoever worked it out."""
 
-    m: Integers
-    cluster: Integers
+    verify: Moments
+    draft: Moments
+    reject: Moments | None
+    count: Mapping[str, int]
+    generations: frozenset[str]
     clusters: tuple[str, ...]
-    verify: tuple[Floats, Floats, Floats]
-    draft_ms: Floats
-    reject_ms: Floats | None
-    in_verify: NDArray[np.bool_]
-    in_draft: NDArray[np.bool_]
+    longest_context: float
 
 
-def _split(rounds: Rounds) -> list[tuple[BatchSize, Integers]]:
-    """Rows of decode rounds by batch size, rising; one part under None without such a column.
+def _part_of(rounds: Rounds, rows: Integers) -> _Part:
+    """Moments and counts of some decode rounds of a batch."""
+    batch = decoded(rounds, rows)
+    zero = batch.m == 1
 
-    Raises
-    ------
-    InputError
-        A verification round whose batch size is missing or no whole number from 1 on.
-    """
-    rows = np.flatnonzero(~rounds.is_prefill)
-    if "batch_size" not in rounds.table.column_names:
-        return [(None, rows)]
-    size = rounds.numeric("batch_size")[rows]
-    faults = Faults()
-    missing = int(np.isnan(size).sum())
-    if missing:
-        faults.add(
-            f"{rounds.source}: {missing} verification rounds have no batch_size; give every round one, or leave the "
-            "column out"
-        )
-    odd = size[(size < 1) | (np.floor(size) != size) & ~np.isnan(size)]
-    if len(odd):
-        faults.add(
-            f"{rounds.source}: batch_size is {odd[0]:.9g} in a verification round; it is a whole number of requests, "
-            "at least 1"
-        )
-    faults.raise_if_any()
-    return [(int(each), rows[size == each]) for each in np.unique(size)]
+    def of(names: tuple[str, ...], columns: tuple[Floats, ...], mask: NDArray[np.bool_]) -> Moments:
+        parts = [x[mask] for x in columns]
+        return moments_of(names, parts, m=batch.m[mask], cluster=batch.cluster[mask], clusters=batch.clusters)
 
-
-def _decoded(rounds: Rounds, rows: Integers) -> _Batch:
-    """Take some rows and name only the clusters that occur in them."""
-    codes = np.asarray(rounds.cluster_codes)[rows]
-    present = np.flatnonzero(np.bincount(codes)) if len(codes) else np.zeros(0, dtype=np.int64)
-    place = np.zeros(int(present[-1]) + 1 if len(present) else 1, dtype=np.int64)
-    place[present] = np.arange(len(present))
-    names = rounds.cluster_names
-    experts, context, target, drafting = (
-        rounds.unique_experts[rows],
-        rounds.context_len[rows],
-        rounds.target_ms[rows],
-        rounds.draft_ms[rows],
-    )
-    m = rounds.draft_length[rows] + 1
-    return _Batch(
-        m,
-        place[codes],
-        tuple(names[i] for i in present.tolist()),
-        (experts, context, target),
-        drafting,
-        rounds.numeric("reject_ms")[rows] if "reject_ms" in rounds.table.column_names else None,
-        target > 0,
-        (drafting > 0) & (m > 1),
+    timed = batch.reject_ms
+    used = np.unique(np.asarray(rounds.generation_codes)[rows])
+    return _Part(
+        verify=of((*REGRESSORS, RESPONSE), batch.verify, batch.in_verify),
+        draft=of((draft.RESPONSE,), (batch.draft_ms,), batch.in_draft),
+        reject=None if timed is None else of((reject.RESPONSE,), (timed,), ~zero & ~np.isnan(timed)),
+        count={
+            "rows": len(rows),
+            "target_not_positive": int((~batch.in_verify).sum()),
+            "draft_not_positive": int((~zero & ~batch.in_draft).sum()),
+            "draft_at_zero": int((zero & (batch.draft_ms > 0)).sum()),
+        },
+        generations=frozenset(rounds.generation_names[i] for i in used.tolist()),
+        clusters=batch.clusters,
+        longest_context=float(rounds.context_len[rows].max(initial=0.0)),
     )
 
 
@@ -144,31 +117,21 @@ class _Gatherer:
         self._verify = MomentsBuilder((*REGRESSORS, RESPONSE))
         self._draft = MomentsBuilder((draft.RESPONSE,))
         self._reject = MomentsBuilder((reject.RESPONSE,))
-        self._count = dict.fromkeys(("rows", "target_not_positive", "draft_not_positive", "draft_at_zero"), 0)
+        self._count: Counter[str] = Counter()
         self._generations: set[str] = set()
         self._clusters: set[str] = set()
         self._longest_context = 0.0
 
-    def add(self, rounds: Rounds, rows: Integers) -> None:
-        """Take in some decode rounds of a batch."""
-        batch = _decoded(rounds, rows)
-        zero = batch.m == 1
-        self._count["rows"] += len(rows)
-        self._count["target_not_positive"] += int((~batch.in_verify).sum())
-        self._count["draft_not_positive"] += int((~zero & ~batch.in_draft).sum())
-        self._count["draft_at_zero"] += int((zero & (batch.draft_ms > 0)).sum())
-        self._clusters.update(batch.clusters)
-        self._longest_context = max(self._longest_context, float(rounds.context_len[rows].max(initial=0.0)))
-        used = np.unique(np.asarray(rounds.generation_codes)[rows])
-        self._generations.update(rounds.generation_names[i] for i in used.tolist())
-        parts: list[tuple[MomentsBuilder, tuple[Floats, ...], NDArray[np.bool_]]] = [
-            (self._verify, batch.verify, batch.in_verify),
-            (self._draft, (batch.draft_ms,), batch.in_draft),
-        ]
-        if batch.reject_ms is not None:
-            parts.append((self._reject, (batch.reject_ms,), ~zero & ~np.isnan(batch.reject_ms)))
-        for builder, columns, mask in parts:
-            builder.add([x[mask] for x in columns], batch.m[mask], batch.cluster[mask], batch.clusters)
+    def add(self, part: _Part) -> None:
+        """Take in a batch; the order of batches decides about the last digits."""
+        self._verify.join(part.verify)
+        self._draft.join(part.draft)
+        if part.reject is not None:
+            self._reject.join(part.reject)
+        self._count.update(part.count)
+        self._generations.update(part.generations)
+        self._clusters.update(part.clusters)
+        self._longest_context = max(self._longest_context, part.longest_context)
 
     def result(self, prefill: int) -> Gathered:
         """Join what was taken in; `prefill` rows stood beside it."""
@@ -221,15 +184,10 @@ def first_pass(batches: Iterable[Rounds]) -> dict[BatchSize, Gathered]:
     """
     gatherers: dict[BatchSize, _Gatherer] = {}
     prefill: Counter[BatchSize] = Counter()
-    for rounds in batches:
-        for size, rows in _split(rounds):
-            if len(rows):
-                gatherers.setdefault(size, _Gatherer()).add(rounds, rows)
-        said = (
-            rounds.numeric("batch_size") if "batch_size" in rounds.table.column_names else np.full(len(rounds), np.nan)
-        )
-        for each, n in zip(*np.unique(said[rounds.is_prefill], return_counts=True), strict=True):
-            prefill[int(each) if np.isfinite(each) else None] += int(n)
+    for parts, before in in_order(_parts_of, batches, 1):
+        for size, part in parts.items():
+            gatherers.setdefault(size, _Gatherer()).add(part)
+        prefill.update(before)
     if not gatherers:
         rows_read = prefill.total()
         raise InputError(
@@ -245,25 +203,45 @@ def first_pass(batches: Iterable[Rounds]) -> dict[BatchSize, Gathered]:
     return each_batch_size(sizes, lambda size: gatherers[size].result(prefill[size]))
 
 
+def _parts_of(rounds: Rounds) -> tuple[dict[BatchSize, _Part], Counter[BatchSize]]:
+    """What one batch adds to the first pass, by batch size, and its prefill rows."""
+    parts = {size: _part_of(rounds, rows) for size, rows in split_by_batch_size(rounds) if len(rows)}
+    said = rounds.numeric("batch_size") if "batch_size" in rounds.table.column_names else np.full(len(rounds), np.nan)
+    prefill: Counter[BatchSize] = Counter()
+    for each, n in zip(*np.unique(said[rounds.is_prefill], return_counts=True), strict=True):
+        prefill[int(each) if np.isfinite(each) else None] += int(n)
+    return parts, prefill
+
+
 def second_pass(
     batches: Iterable[Rounds], variants: Mapping[BatchSize, Variants]
 ) -> dict[BatchSize, dict[str, CellErrors]]:
     """Absolute percentage errors by (fold, m) of every fitted variant, by batch size and name of the variant."""
     gathered = {size: each.errors() for size, each in variants.items()}
-    for rounds in batches:
-        for size, rows in _split(rounds):
-            if size not in variants or not len(rows):
-                continue
-            batch, of = _decoded(rounds, rows), variants[size]
-            fold = np.array([of.fold_of[name] for name in batch.clusters], dtype=np.int64)[batch.cluster]
-            for names, columns, mask in (
-                (of.verify, batch.verify, batch.in_verify),
-                (of.draft, (batch.draft_ms,), batch.in_draft),
-            ):
-                *regressors, response = (x[mask] for x in columns)
-                for name in names:
-                    gathered[size][name].add(fold[mask], batch.m[mask], regressors, response)
+    for found in in_order(partial(_errors_of, variants=variants), batches, 1):
+        for size, by_name in found.items():
+            for name, errors in by_name.items():
+                gathered[size][name].join(errors)
     return {size: {name: errors.by_cell() for name, errors in each.items()} for size, each in gathered.items()}
+
+
+def _errors_of(rounds: Rounds, variants: Mapping[BatchSize, Variants]) -> dict[BatchSize, dict[str, PercentageErrors]]:
+    """Percentage errors of one batch, by batch size and name of the variant."""
+    found = {}
+    for size, rows in split_by_batch_size(rounds):
+        if size not in variants or not len(rows):
+            continue
+        batch, of = decoded(rounds, rows), variants[size]
+        found[size] = of.errors()
+        fold = np.array([of.fold_of[name] for name in batch.clusters], dtype=np.int64)[batch.cluster]
+        for names, columns, mask in (
+            (of.verify, batch.verify, batch.in_verify),
+            (of.draft, (batch.draft_ms,), batch.in_draft),
+        ):
+            *regressors, response = (x[mask] for x in columns)
+            for name in names:
+                found[size][name].add(fold[mask], batch.m[mask], regressors, response)
+    return found
 
 
 def repeatable(rounds: Rounds | Iterable[Rounds]) -> Iterable[Rounds]:

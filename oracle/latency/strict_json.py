@@ -10,6 +10,7 @@ from oracle.errors import Faults, InputError, printable
 
 DEEPEST = 32
 _STRING = re.compile(r'"[^"\\]*(?:\\(?:.|\Z)[^"\\]*)*(?:"|\Z)', re.DOTALL)  # to the end where none closes it
+_NO_BRACKETS = re.compile(r"[^\[\]{}]+")
 LONGEST = 64 << 20  # characters; a model with the covariance of hundreds of m is far below
 
 
@@ -74,7 +75,7 @@ def read_strictly(text: str, source: str) -> Any:
 def _depth(text: str) -> int:
     """Deepest nesting of brackets outside strings."""
     depth = deepest = 0
-    for c in _STRING.sub("", text):
+    for c in _NO_BRACKETS.sub("", _STRING.sub("", text)):
         if c in "[{":
             depth += 1
             deepest = max(deepest, depth)

@@ -39,6 +39,10 @@ _NEEDED = {"token_id": "what the target emitted", "draft_token_id": "ids propose
 _MOST_NAMED = 5  # positions named when chains are too short
 
 
+class ShortChainsError(InputError):
+    """Chains are shorter than the draft lengths asked for, so rounds of those cannot be realised."""
+
+
 def matches_of(traces: Traces, k_max: int | None = None) -> NDArray[np.float32]:
     """Which recorded draft tokens match, as conditional probabilities of 0 and 1.
 
@@ -130,7 +134,7 @@ def _refuse_short_chains(traces: Traces, lengths: NDArray[np.int64], needed: NDA
         )
     if len(bad) > _MOST_NAMED:
         faults.append(f"{traces.source}: draft_token_id is too short at {len(bad) - _MOST_NAMED:,} more positions")
-    raise InputError(faults)
+    raise ShortChainsError(faults)
 
 
 def realised_problem(

@@ -20,6 +20,7 @@ from oracle.resampling import Interval, bootstrap, cluster_sums
 from oracle.scores import PolicyTotals
 from oracle.study import priced
 from oracle.traces import TraceFiles, Traces
+from oracle.traces.schema import AVERAGES
 
 _STATIC = "static:"
 _LIMITS = (
@@ -166,7 +167,8 @@ class _Sampled:
     def __init__(self, totals: PolicyTotals, at: Sequence[int], scale: float) -> None:
         rounds, drafted, accepted = (totals.of(name)[:, at] for name in ("rounds", "drafted", "accepted"))
         table = np.column_stack([totals.total_ms[:, at], rounds, drafted, accepted, totals.tokens])
-        self._per_cluster, _ = cluster_sums(table, totals.cluster)
+        self._per_cluster, names = cluster_sums(table, totals.cluster)
+        self._averages = AVERAGES in names
         self._whole = self._per_cluster.sum(axis=0)[None]
         count = self._count = len(at)
 
@@ -209,8 +211,8 @@ class _Sampled:
             mean_acceptance_length=length,
             step_ms=step_ms,
             tokens_per_second=rate,
-            interval=around or Interval(rate * (1 - noise), rate * (1 + noise)),
-            interval_from="traces" if around else "noise",
+            interval=around or (None if self._averages else Interval(rate * (1 - noise), rate * (1 + noise))),
+            interval_from="traces" if around or self._averages else "noise",
             acceptance=acceptance if k else None,
             length_interval=self._intervals[self._count + i] if k else None,
         )

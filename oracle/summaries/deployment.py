@@ -110,7 +110,11 @@ def _on_matches(found: Tuning, realised: Realised | None) -> list[str]:
 def _notes(found: Tuning, realised: Realised | None) -> list[str]:
     compared = sum(one.online for one in found.families[1:])
     notes = [deployment_sentence(found), *_on_matches(found, realised), f"the rule: {RULE}"]
-    if found.clusters < FEW_CLUSTERS:
+    if found.clusters < 2:
+        notes.append(
+            "no intervals: no difference counts as significant, so the setting is the rule's default, no finding"
+        )
+    elif found.clusters < FEW_CLUSTERS:
         notes.append(
             f"{found.clusters} clusters with positions: fewer than {FEW_CLUSTERS}, so no difference counts as "
             "significant"

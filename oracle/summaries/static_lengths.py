@@ -143,7 +143,8 @@ def _notes(answers: Sequence[Recommendation], paired: bool) -> list[str]:
         "traces": "bootstrap of clusters of the traces",
         "noise": f"the stated noise, ± {noise:g} %",
     }
-    used = [kind for kind in kinds if kind in {c.interval_from for answer in answers for c in answer.candidates}]
+    there = {c.interval_from for answer in answers for c in answer.candidates if c.interval}
+    used = [kind for kind in kinds if kind in there]
     shown = [kind for kind in used if kind != "noise" or len(used) == 1]
     notes = [f"intervals: {'; '.join(kinds[kind] for kind in shown)}"] if used else []
     if paired:

@@ -31,8 +31,9 @@ def tuning_table(found: Tuning, notes_on_lengths: Sequence[str] = ()) -> Table:
     few = found.folds < FOLDS
     notes = [
         *notes_on_lengths,
-        f"{found.folds} folds{f' (not {FOLDS}: there are no more clusters)' if few else ''} of {found.clusters:,} "
-        f"clusters, {found.tokens:,.0f} tokens; {resampled(found.clusters)}",
+        f"{found.folds} folds{f' (not {FOLDS}: there are no more clusters)' if few else ''}"
+        f"{f' of {found.clusters:,} clusters' if found.clusters > 1 else ''}, {found.tokens:,.0f} tokens; "
+        f"{resampled(found.clusters)}",
         f"the oracle, which looks ahead: {show(found.oracle_ms_per_token)} ms a token{k0}",
         "expected scores; parameters and constants come from the other folds; intervals take them as given",
         "a token that is drafted only to see that it is too unsure is paid for; @keep verifies it all the same",
@@ -47,7 +48,7 @@ def tuning_table(found: Tuning, notes_on_lengths: Sequence[str] = ()) -> Table:
 def _on_what_was_tried(found: Tuning) -> list[str]:
     """Say what a reader must know of weak verdicts, parameters at an end of the grid, stand-ins and claims."""
     notes = []
-    if found.clusters < FEW_CLUSTERS:
+    if 1 < found.clusters < FEW_CLUSTERS:
         notes.append(f"*: fewer than {FEW_CLUSTERS} clusters, so the interval is too narrow and the verdict weak")
     edges = [policy for one in found.families for policy in one.at_edge]
     if edges:

@@ -76,7 +76,7 @@ def places_of(traces: Iterable[Traces], longest: int) -> Places:
     for batch in traces:
         lengths = np.diff(batch.offsets)
         kinds = batch.category or (None,) * batch.generations
-        for g, (name, kind, of) in enumerate(zip(batch.generation, kinds, batch.cluster_of, strict=True)):
+        for g, (name, kind, of) in enumerate(zip(batch.generation, kinds, batch.own_cluster_of, strict=True)):
             room = int(lengths[g]) - longest
             if room < 1:
                 too_short += 1

@@ -117,6 +117,44 @@ class Dataset:
         if experts is not None and len(experts) and experts.shape[2] > 1 and undecided:
             self._look_at_layers(experts, offsets)
 
+    def join(self, part: "Dataset", ids: Sequence[str]) -> None:
+        """Take in what another process saw in one batch.
+
+        Parameters
+        ----------
+        part
+            That batch alone.
+        ids : (G,) strings
+            Its generation ids: hashes of texts mean nothing in another process.
+        """
+        shape = {what: value for what, (value, _) in part._shape.items()}
+        self.add(part._source, np.zeros(1, np.int64), ids=ids, shape=shape)
+        self._rises = self._rises or part._rises
+        self._falls = self._falls or part._falls
+        if part._dense is not None:
+            self._note_layers(part._dense, part._dense_rows)
+
+    def state(self) -> dict[str, Any]:
+        """What was seen besides ids, as JSON values."""
+        return {
+            "shape": {what: value for what, (value, _) in self._shape.items()},
+            "rises": self._rises,
+            "falls": self._falls,
+            "dense": None if self._dense is None else self._dense.tolist(),
+            "dense_rows": self._dense_rows,
+        }
+
+    @classmethod
+    def of(cls, source: str, state: Mapping[str, Any]) -> "Dataset":
+        """Give back what was seen of one file, for `join`."""
+        dataset = cls()
+        dataset._source = source
+        dataset._shape = {what: (value, source) for what, value in state["shape"].items()}
+        dataset._rises, dataset._falls = state["rises"], state["falls"]
+        dataset._dense = None if state["dense"] is None else np.array(state["dense"], np.bool_)
+        dataset._dense_rows = state["dense_rows"]
+        return dataset
+
     def _look_at_chains(self, chains: NDArray[np.float32], offsets: NDArray[np.int64]) -> None:
         """Note whether chains rise or fall; cells past the end of a text are padding."""
         left = np.repeat(offsets[1:], np.diff(offsets)) - np.arange(len(chains))
@@ -129,8 +167,13 @@ class Dataset:
         there = np.diff(offsets) > 0
         rows = np.unique(np.concatenate([offsets[:-1][there], offsets[1:][there] - 1]))
         same = (experts[rows] == experts[rows][:, :, :1]).all(axis=(0, 2))
+        self._note_layers(same, len(rows))
+
+    def _note_layers(self, same: NDArray[np.bool_], rows: int) -> None:
+        if self._dense is not None and len(self._dense) != len(same):
+            return  # another number of layers is a fault already
         self._dense = same if self._dense is None else self._dense & same
-        self._dense_rows += len(rows)
+        self._dense_rows += rows
 
     def warn(self) -> None:
         """Say, once the whole dataset was seen, what looks wrong in it but can be meant."""

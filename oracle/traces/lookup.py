@@ -1,14 +1,14 @@
 """One generation out of trace files, without walking over the others."""
 
 from difflib import get_close_matches
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from oracle.columns import names_of
 from oracle.errors import InputError, printable
-from oracle.files import open_parquet, parquet_errors, shown
+from oracle.files import File, open_parquet, parquet_errors, shown
+from oracle.parquet_limits import ParquetLimits
 from oracle.traces.reading import TraceFiles
 from oracle.traces.traces import Traces
 
@@ -34,11 +34,11 @@ def read_generation(files: TraceFiles, generation: str, match_is: str | None = N
     InputError
         There is no such generation, or more than one; faults of its values.
     """
-    found: list[tuple[Path, int]] = []
+    found: list[tuple[File, int]] = []
     known: list[str] = []
     for path in files.paths:
         with open_parquet(path) as file, parquet_errors(path):
-            names = _names(file, shown(path))
+            names = _names(file, path)
         found += [(path, row) for row, name in enumerate(names) if name == generation]
         known += [name for name in names if name is not None]
     if not found:
@@ -48,29 +48,31 @@ def read_generation(files: TraceFiles, generation: str, match_is: str | None = N
         raise InputError(f"generation '{printable(generation)}' occurs {len(found)} times: {places}; ids are unique")
     path, row = found[0]
     with open_parquet(path) as file, parquet_errors(path):
-        table = _row(file, row, files.column_names)
+        table = _row(file, path, row, files.column_names)
     return Traces.from_arrow(table, shown(path), match_is, first_row=row)
 
 
-def _names(file: pq.ParquetFile, source: str) -> tuple[str | None, ...]:
+def _names(file: pq.ParquetFile, path: File) -> tuple[str | None, ...]:
     try:
+        ParquetLimits(path).rows_anywhere(["generation"])
         return names_of(file.read(["generation"]).column(0))
     except UnicodeDecodeError:
-        raise InputError(f"{source}: generation holds bytes that are not UTF-8; write it as text") from None
+        raise InputError(f"{shown(path)}: generation holds bytes that are not UTF-8; write it as text") from None
 
 
-def _row(file: pq.ParquetFile, row: int, names: list[str]) -> pa.Table:
+def _row(file: pq.ParquetFile, path: File, row: int, names: list[str]) -> pa.Table:
     """Decode one row; within its row group, few rows are in memory at a time."""
     group = 0
-    while row >= (rows := file.metadata.row_group(group).num_rows):
+    while group + 1 < file.num_row_groups and row >= (rows := file.metadata.row_group(group).num_rows):
         row -= rows
         group += 1
     there = [name for name in names if name in file.schema_arrow.names]
-    for batch in file.iter_batches(_ROWS, [group], there):
+    limits = ParquetLimits(path)
+    for batch in file.iter_batches(min(_ROWS, limits.rows_within(group, there)), [group], there):
         if row < batch.num_rows:
             return pa.Table.from_batches([batch.slice(row, 1)])
         row -= batch.num_rows
-    raise AssertionError("a row group holds the rows that its footer says")
+    raise InputError(f"{shown(path)}: row group {group} holds fewer rows than the footer says; write the file again")
 
 
 def _unknown(files: TraceFiles, generation: str, known: list[str]) -> str:

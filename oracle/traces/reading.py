@@ -1,13 +1,17 @@
 """Walking over trace files in batches, within bounded memory."""
 
-from collections.abc import Collection, Iterator
-from pathlib import Path
+import copy
+from collections.abc import Collection, Iterator, Mapping
+from typing import Self
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
+from oracle.columns import item_type
 from oracle.errors import Faults, InputError, printable
-from oracle.files import Paths, find_parquet, open_parquet, parquet_errors, shown
+from oracle.files import File, Paths, find_parquet, open_parquet, parquet_errors, shown
+from oracle.parquet_limits import ParquetLimits
+from oracle.pieces import Piece
+from oracle.traces.budget import Budget
 from oracle.traces.dataset import Dataset
 from oracle.traces.gate import check_match_is
 from oracle.traces.schema import (
@@ -24,8 +28,6 @@ from oracle.traces.schema import (
 from oracle.traces.traces import Traces, joined
 
 _MOST_FAULTS_GATHERED = 1000
-_MOST_GROWTH = 8  # of a row group from encoded to decoded, where it is small enough not to ask further
-_WIDTH = {"BOOLEAN": 1, "INT32": 4, "FLOAT": 4, "INT64": 8, "DOUBLE": 8, "INT96": 12}
 
 
 class TraceFiles:
@@ -77,9 +79,11 @@ class TraceFiles:
         check_match_is(match_is)
         if batch_bytes < 1:
             raise InputError(f"batch_bytes is {batch_bytes}; it must be at least 1")
-        self.paths: tuple[Path, ...] = find_parquet(paths)
+        self.paths: tuple[File, ...] = find_parquet(paths)
         self.match_is = match_is
         self._batch_bytes = batch_bytes
+        self._budget: Budget | None = None
+        self._left_out: frozenset[tuple[File, int]] = frozenset()
         faults = Faults()
         schemas: list[pa.Schema] = []
         rows = 0
@@ -104,7 +108,7 @@ class TraceFiles:
         self._routed = not set(EXPERT_COLUMNS).isdisjoint(self.schema.names)
         self.column_names = self._names_read(self.schema)
 
-    def _take_metadata(self, schema: pa.Schema, path: Path, faults: Faults) -> None:
+    def _take_metadata(self, schema: pa.Schema, path: File, faults: Faults) -> None:
         for key, value in (schema.metadata or {}).items():
             name, text = key.decode(errors="replace"), value.decode(errors="replace")
             if not name.startswith(METADATA_PREFIX):
@@ -153,6 +157,27 @@ class TraceFiles:
                 yield traces
         dataset.warn()
 
+    def within(self, budget: Budget) -> Self:
+        """Give the same files in batches that stay within a budget of memory."""
+        sized = copy.copy(self)
+        sized._batch_bytes, sized._budget = budget.batch_bytes, budget
+        return sized
+
+    def batches_said(self) -> dict[str, int]:
+        """What decides how generations are batched, as JSON values."""
+        beside = {} if self._budget is None else {"working_bytes": self._budget.working_bytes}
+        return {"batch_bytes": self._batch_bytes, **beside}
+
+    def without(self, row_groups: Collection[tuple[File, int]]) -> Self:
+        """Give the same files without some of their row groups."""
+        fewer = copy.copy(self)
+        fewer._left_out = frozenset(row_groups)
+        return fewer
+
+    def dataset(self) -> Dataset:
+        """Give what follows a walk over these files, for who reads them piece by piece."""
+        return Dataset(self._routed)
+
     def check(self) -> None:
         """Walk over everything and raise the faults of all batches together.
 
@@ -179,7 +204,13 @@ class TraceFiles:
             raise InputError(found)
         dataset.warn()
 
-    def _read(self, batch: pa.RecordBatch, path: Path, first_row: int, dataset: Dataset) -> Traces:
+    def read(self, piece: Piece) -> Iterator[tuple[Traces, Dataset]]:
+        """Read the batches of a piece, each with what it alone shows of the dataset, for `Dataset.join`."""
+        for batch, first_row in self._batches(piece.file, piece.groups, piece.first_row):
+            alone = Dataset(self._routed)
+            yield self._read(batch, piece.file, first_row, alone), alone
+
+    def _read(self, batch: pa.RecordBatch, path: File, first_row: int, dataset: Dataset) -> Traces:
         traces = Traces.from_arrow(batch, shown(path), self.match_is or "conditional", first_row=first_row)
         shape: dict[str, int | None] = {name: getattr(traces, name) for name in TARGET_COLUMNS}
         for name in ("match_probs", "new_experts", "unique_experts"):
@@ -195,38 +226,33 @@ class TraceFiles:
         )
         return traces
 
-    def _batches(self, path: Path) -> Iterator[tuple[pa.RecordBatch, int]]:
-        """Decode a file in batches of about `batch_bytes`; give each with its first row's number."""
-        row = 0
+    def _batches(
+        self, path: File, groups: range | None = None, first_row: int = 0
+    ) -> Iterator[tuple[pa.RecordBatch, int]]:
+        """Decode a file, or a run of its row groups, in batches of about `batch_bytes`; each with its first row."""
+        row = first_row
         with open_parquet(path) as file, parquet_errors(path):
             names = self._names_read(file.schema_arrow)
-            for group in range(file.num_row_groups):
-                for batch in file.iter_batches(self._rows_a_batch(file, group, names), [group], names):
+            limits = ParquetLimits(path)
+            for group in range(file.num_row_groups) if groups is None else groups:
+                if (path, group) in self._left_out:
+                    row += file.metadata.row_group(group).num_rows
+                    continue
+                rows, last = limits.rows_within(group, names, self._batch_bytes), row
+                if self._budget is not None:
+                    generations = file.metadata.row_group(group).num_rows
+                    rows = min(rows, self._budget.rows(generations, self._positions(limits.values_of(group))))
+                for batch in file.iter_batches(rows, [group], names):
                     if batch.num_rows:
                         yield batch, row
                         row += batch.num_rows
+                limits.refuse_other_rows(group, row - last)
 
-    def _rows_a_batch(self, file: pq.ParquetFile, group: int, names: list[str]) -> int:
-        """Give how many rows of a row group decode to about `batch_bytes`.
-
-        The footer counts the values of each column; lengths of byte strings it gives only as encoded.
-        """
-        metadata = file.metadata.row_group(group)
-        rows: int = metadata.num_rows
-        if rows <= 1 or metadata.total_byte_size * _MOST_GROWTH <= self._batch_bytes:
-            return max(1, rows)
-        # A damaged footer makes metadata.column() end the process, where reading raises an exception: so read first.
-        next(file.iter_batches(1, [group], names), None)
-        wanted = set(names)
-        decoded = 0
-        for i in range(metadata.num_columns):
-            leaf = file.schema.column(i)
-            if leaf.path in wanted or leaf.path.split(".")[0] in wanted:
-                column = metadata.column(i)
-                width = leaf.length if leaf.physical_type == "FIXED_LEN_BYTE_ARRAY" else _WIDTH.get(leaf.physical_type)
-                size = column.num_values * width if width else 0
-                decoded += size or max(column.total_uncompressed_size, 4 * column.num_values)
-        return max(1, rows * self._batch_bytes // max(decoded, 1))
+    def _positions(self, values: Mapping[str, int]) -> int:
+        """Give the positions of a row group that has so many values in each column."""
+        name = "match_prob" if "match_prob" in values else "match_probs"
+        kind = item_type(self.schema.field(name).type)
+        return values.get(name, 0) // (kind.list_size if kind is not None and pa.types.is_fixed_size_list(kind) else 1)
 
 
 def load_traces(paths: Paths, *, columns: Collection[str] | None = None, match_is: str | None = None) -> Traces:

@@ -3,6 +3,7 @@
 The table `COLUMNS` is the one description of the format; validation, writing and the documents read it.
 """
 
+from collections import Counter
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Literal
@@ -16,6 +17,8 @@ VERSION = 1
 METADATA_PREFIX = "draft_oracle."
 METADATA_KEYS = ("version", "target", "draft", "engine", "device", "recorder")
 MATCH_KINDS = ("overlap", "reference", "greedy", "empirical", "realised", "overlap_lower", "overlap_upper")
+AVERAGES = "averages of requests"  # the one unit of resampling of all generations whose match_kind is empirical
+GREEDY_OVERLAP = "overlap of greedy texts"  # no match_kind of a file: what `Traces.match_kinds` tells apart
 MATCH_IS = ("conditional", "survival")
 MOST_EXPERTS = 1 << 16
 
@@ -114,7 +117,7 @@ TARGET_COLUMNS = ("layers", "top_k", "num_experts")
 MATCH_COLUMNS = ("match_prob", "match_probs")
 EXPERT_COLUMNS = ("experts", "new_experts", "unique_experts")
 LOGGED_COLUMNS = ("logged_draft_length", "logged_advance")
-ALWAYS_READ = frozenset({*TARGET_COLUMNS, *MATCH_COLUMNS, "generation", "match_kind", "context_start"})
+ALWAYS_READ = frozenset({*TARGET_COLUMNS, *MATCH_COLUMNS, "generation", "match_kind", "context_start", "decoding"})
 
 
 def _nested(depth: int, leaf: Callable[[pa.DataType], bool]) -> Callable[[pa.DataType], bool]:
@@ -187,6 +190,9 @@ def check_schema(schema: pa.Schema, source: str, faults: Faults) -> None:
                     f"{source}: the column {column.name} has the type {printable(str(kind))}; "
                     f"it must be {wanted} (best: {column.arrow})"
                 )
+    for name, count in Counter(names).items():
+        if count > 1 and name not in BY_NAME:
+            faults.add(f"{source}: the column {printable(name, 40)} occurs {count} times; keep one")
     _check_together(names, source, faults)
 
 

@@ -8,11 +8,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from oracle.columns import frozen
+from oracle.columns import frozen, is_name_type, names_of, whole_table
 from oracle.traces.dataset import Dataset
 from oracle.traces.gate import read_table
 from oracle.traces.lists import bytes_array, list_array, rows_array
-from oracle.traces.schema import COLUMNS, TARGET_COLUMNS
+from oracle.traces.schema import AVERAGES, COLUMNS, GREEDY_OVERLAP, TARGET_COLUMNS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -108,8 +108,27 @@ class Traces:
         return tuple(name or "" for name in self.category or (None,) * self.generations)
 
     @property
+    def match_kinds(self) -> frozenset[str]:
+        """What the match probabilities are; the overlap of greedy texts (column `decoding`) is told apart."""
+        at = self.table.schema.get_field_index("decoding")
+        if at < 0 or not is_name_type(self.table.schema.field(at).type) or "overlap" not in self.match_kind:
+            return frozenset(self.match_kind)
+        named = zip(self.match_kind, names_of(self.table.column("decoding")), strict=True)
+        return frozenset(GREEDY_OVERLAP if (kind, how) == ("overlap", "greedy") else kind for kind, how in named)
+
+    @property
     def cluster_of(self) -> tuple[str, ...]:
-        """The unit of resampling of each generation: its cluster, else the generation itself."""
+        """The unit of resampling of each generation: `own_cluster_of`, but one for all averages.
+
+        Averages of the same requests (match_kind empirical) are drawn towards one another, so resampling them would
+        leave out their own sampling error.
+        """
+        named = zip(self.own_cluster_of, self.match_kind, strict=True)
+        return tuple(AVERAGES if kind == "empirical" else name for name, kind in named)
+
+    @property
+    def own_cluster_of(self) -> tuple[str, ...]:
+        """What goes together of each generation: its cluster, else the generation itself."""
         if self.cluster is None:
             return self.generation
         return tuple(g if c is None else c for c, g in zip(self.cluster, self.generation, strict=True))
@@ -137,7 +156,7 @@ class Traces:
         InputError
             All faults of the table.
         """
-        whole = table if isinstance(table, pa.Table) else pa.table(table)
+        whole = whole_table(table, source or "table")
         traces = cls(source=source, table=whole, **read_table(whole, source, match_is, first_row))
         if match_is is None:
             dataset = Dataset()

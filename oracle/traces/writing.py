@@ -6,6 +6,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from oracle.columns import in_schema
 from oracle.errors import InputError, printable
 from oracle.files import PathLike, shown
 from oracle.outputs import atomic_output
@@ -71,13 +72,13 @@ def _settings(schema: pa.Schema) -> dict[str, Any]:
 
 def _chain(first: pa.Table, rest: Iterator[pa.Table], schema: pa.Schema, path: PathLike) -> Iterator[pa.Table]:
     """Give all tables in the first one's columns and types."""
-    yield first.cast(schema)
+    yield in_schema(first, schema)
     for table in rest:
         if set(table.column_names) != set(schema.names):
             odd = sorted(set(table.column_names) ^ set(schema.names))
             raise InputError(f"{shown(path)}: not all batches have the columns {', '.join(odd)}; write them apart")
         try:
-            alike = table.select(schema.names).cast(schema)
+            alike = in_schema(table, schema)
         except (pa.ArrowException, ValueError) as error:
             reason = printable(" ".join(str(error).split()), most=160)
             raise InputError(f"{shown(path)}: the types of the batches differ ({reason}); write them apart") from error

@@ -124,7 +124,7 @@ def hold_out(
         More folds than clusters, no positions, or a family that cannot be scored on these traces.
     """
     learnt = learnt_of(batches)
-    clusters = [name for batch in batches for name in batch.traces.cluster_of]
+    clusters = [name for batch in batches for name in batch.traces.own_cluster_of]
     tokens = np.concatenate([np.diff(batch.problem.offsets) for batch in batches]).astype(np.float64)
     fold = _folds(clusters, tokens, folds)
     rows = [*(fold != f for f in range(int(fold.max()) + 1)), np.ones(len(fold), dtype=bool)]
@@ -153,7 +153,7 @@ def _late_share(families: Sequence[Family], tokens: NDArray[np.float64], k_max: 
 def clusters_with_positions(batches: Sequence[Inputs]) -> int:
     """How many clusters have positions: held-out scores need two."""
     sizes = [
-        (name, n) for b in batches for name, n in zip(b.traces.cluster_of, np.diff(b.problem.offsets), strict=True)
+        (name, n) for b in batches for name, n in zip(b.traces.own_cluster_of, np.diff(b.problem.offsets), strict=True)
     ]
     return len({name for name, positions in sizes if positions})
 

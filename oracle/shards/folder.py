@@ -1,0 +1,184 @@
+"""The folder of a run over shards: what it holds, who may write there, when it is complete."""
+
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from oracle.analysis import BatchResult, Plan
+from oracle.errors import InputError, printable
+from oracle.files import File, shown, size_of
+from oracle.latency.model import LatencyModel
+from oracle.outputs import atomic_files
+from oracle.pieces import pieces_of
+from oracle.provenance import as_metadata, inputs_of
+from oracle.shards import lock, manifest
+from oracle.shards.walk import Shard, ShardWalk
+from oracle.traces import TraceFiles
+
+SHARD_BYTES = 64 << 20  # encoded; the most work that a kill can lose
+
+
+def is_shards(path: Path) -> bool:
+    """Say whether a folder holds a run over shards."""
+    return (path / manifest.NAME).is_file()
+
+
+class ShardFolder:
+    """A folder that a run over shards works in, alone; a context manager.
+
+    Parameters
+    ----------
+    path
+        Where; absent, empty, or of an earlier run that is to be gone on with.
+    keep_going
+        Leave out row groups that cannot be read, and say so, instead of stopping at the first.
+    left_out
+        Files that were left out already, with the reason.
+
+    Attributes
+    ----------
+    results
+        A place for the results of the whole run; they appear in the folder when the context ends without an error.
+
+    Raises
+    ------
+    InputError
+        Another run is at work there, or the folder holds something else.
+    """
+
+    def __init__(self, path: Path, *, keep_going: bool = False, left_out: Mapping[str, str] | None = None) -> None:
+        self.path = path
+        self.keep_going = keep_going
+        self._left_out = dict(left_out or {})
+        self._lock = lock.FolderLock(path)
+        self._rests_on: dict[str, Any] = {}
+        self._files: Sequence[File] = ()
+        self._walk: ShardWalk | None = None
+        self._stack = ExitStack()
+        self.results = path
+
+    def __enter__(self) -> Self:
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(f"{shown(self.path)}: the folder cannot be made ({error.strerror})") from error
+        others = [each.name for each in self.path.iterdir() if each.name != lock.NAME and not _is_partial(each)]
+        if others and not is_shards(self.path):
+            raise InputError(
+                f"{shown(self.path)}: holds {printable(min(others))!r} and no {manifest.NAME} of a run over shards; "
+                "choose another folder"
+            )
+        self._lock.take()
+        with ExitStack() as stack:
+            stack.callback(self._lock.release)
+            for stale in [*self.path.glob(".*"), *self.path.glob("*/.*")]:
+                if _is_partial(stale):  # of a run that was killed: no one writes there, says the lock
+                    shutil.rmtree(stale) if stale.is_dir() else stale.unlink()
+            stack.push(self._completed)
+            self.results = stack.enter_context(atomic_files(self.path))
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.__exit__(kind, error, trace)
+
+    def _completed(self, kind: type[BaseException] | None, *_error: object) -> None:
+        """Write down, last of all, that everything is there."""
+        if kind is None and self._walk is not None:
+            results = {"digests": self._digests(), "shards": self._walk.committed(), "left_out": list(self.left_out)}
+            manifest.write_json(self.path / manifest.NAME, self._rests_on | results | {"complete": True})
+
+    def begin(
+        self,
+        files: TraceFiles,
+        origin: Mapping[str, Any],
+        inputs: Sequence[File],
+        model: LatencyModel,
+        shard_bytes: int = SHARD_BYTES,
+    ) -> None:
+        """Say what the run rests on, or check that it is what an earlier one began with.
+
+        Parameters
+        ----------
+        files, inputs
+            The traces, and what else is read.
+        origin
+            Program, libraries, command and options.
+        model
+            The latency model.
+        shard_bytes
+            Encoded size of a shard, about; at least a row group.
+
+        Raises
+        ------
+        InputError
+            Something differs, or a finished shard is not what it was.
+        """
+        self._files = files.paths
+        pieces = pieces_of(files.paths, shard_bytes)
+        shards = [Shard(f"{number:05d}", piece) for number, piece in enumerate(pieces)]
+        self._rests_on = {
+            "format": manifest.FORMAT,
+            "version": manifest.VERSION,
+            **origin,
+            "latency_model": model.to_json(),
+            "inputs": inputs_of(inputs),
+            "traces": [{"name": path.name, "bytes": size_of(path)} for path in files.paths],
+            "batches": files.batches_said(),
+            "plan": [_planned(shard) for shard in shards],
+        }
+        path = self.path / manifest.NAME
+        if path.exists():
+            manifest.refuse_other(path, manifest.read_json(path, "the manifest"), self._rests_on)
+        else:
+            manifest.write_json(path, self._rests_on)
+        said = {key: self._rests_on[key] for key in ("program", "libraries", "command", "options")}
+
+        def metadata(file: File, sha256: str) -> dict[str, str]:
+            source = {"name": file.name, "bytes": size_of(file), "sha256": sha256}
+            return as_metadata(said | {"inputs": [source, *self._rests_on["inputs"]]}, model)
+
+        self._walk = ShardWalk(self.path, shards, metadata, self.keep_going)
+        self._walk.verify()
+
+    def walk(self, files: TraceFiles, plan: Plan, threads: int) -> Iterator[BatchResult]:
+        """Give all batches' results in order: those of finished shards are read, the others are worked out."""
+        assert self._walk is not None
+        return self._walk(files, plan, threads)
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """What could not be read, with the reason; once the walk has ended."""
+        rows = () if self._walk is None else self._walk.left_out()
+        return (*self._left_out.values(), *rows)
+
+    def readable(self, files: TraceFiles) -> TraceFiles:
+        """The same files without the row groups that were left out."""
+        return files if self._walk is None else files.without(self._walk.unreadable())
+
+    def origin(self) -> dict[str, Any]:
+        """What the results rest on, for tables and metadata."""
+        assert self._walk is not None
+        said = {key: self._rests_on[key] for key in ("program", "libraries", "command", "options")}
+        pairs = zip(self._rests_on["traces"], self._digests(), strict=True)
+        traces = [trace | {"sha256": sha256} for trace, sha256 in pairs]
+        left_out = {"left_out": list(self.left_out)} if self.left_out else {}
+        return said | {"inputs": [*traces, *self._rests_on["inputs"]]} | left_out
+
+    def _digests(self) -> list[str]:
+        assert self._walk is not None
+        return [self._walk.digest_of(file) for file in self._files]
+
+
+def _planned(shard: Shard) -> dict[str, Any]:
+    groups = shard.piece.groups
+    return {"name": shard.name, "trace": shard.piece.file.name, "row_groups": [groups.start, groups.stop]}
+
+
+def _is_partial(path: Path) -> bool:
+    return path.name.startswith(".") and path.name.endswith(".partial")

@@ -1,0 +1,82 @@
+"""What a run over shards rests on, written before it begins; whoever goes on with it must have the same."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from oracle.errors import Faults, InputError, printable
+from oracle.files import read_text, shown
+from oracle.outputs import atomic_output
+
+NAME = "manifest.json"
+FORMAT = "draft-oracle/shards"
+VERSION = 1
+RESULTS = ("complete", "shards", "left_out", "digests")  # what is known at the end only
+
+
+def write_json(path: Path, content: Mapping[str, Any]) -> None:
+    """Write JSON so that it appears whole or not at all."""
+    with atomic_output(path) as partial:
+        partial.write_text(json.dumps(content, indent=1, allow_nan=False) + "\n", "utf-8")
+
+
+def read_json(path: Path, what: str) -> dict[str, Any]:
+    """Read JSON that this program wrote.
+
+    Raises
+    ------
+    InputError
+        It is something else by now.
+    """
+    try:
+        content = json.loads(read_text(path, f"give {what}"))
+    except (ValueError, RecursionError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{shown(path)}: is not {what} of this program; choose another folder") from error
+    if not isinstance(content, dict) or content.get("format") != FORMAT or content.get("version") != VERSION:
+        raise InputError(
+            f"{shown(path)}: is not {what} of this program (format {FORMAT}, version {VERSION}); choose another folder"
+        )
+    return content
+
+
+def refuse_other(path: Path, former: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    """Refuse to go on with a run that rests on something else; every item that differs is named.
+
+    Raises
+    ------
+    InputError
+        All differences.
+    """
+    faults = Faults()
+    began = {key: value for key, value in former.items() if key not in RESULTS}
+    for item, was, here in _differences(began, json.loads(json.dumps(now)), ""):
+        faults.add(
+            f"{shown(path)}: the run in this folder began with {item} {_said(was)}, which is {_said(here)} now; go on "
+            "with what it began with, or choose another folder"
+        )
+    faults.raise_if_any()
+
+
+def _differences(was: Any, here: Any, item: str) -> Iterator[tuple[str, Any, Any]]:
+    """Give what differs, with its place."""
+    if isinstance(was, Mapping) and isinstance(here, Mapping):
+        for key in [*was, *(key for key in here if key not in was)]:
+            yield from _differences(was.get(key), here.get(key), f"{item}.{key}" if item else printable(key))
+    elif isinstance(was, list) and isinstance(here, list) and len(was) == len(here):
+        for number, (before, after) in enumerate(zip(was, here, strict=True)):
+            yield from _differences(before, after, f"{item}[{_name(before) or number}]")
+    elif was != here:
+        yield item, was, here
+
+
+def _name(value: Any) -> str:
+    return printable(value["name"]) if isinstance(value, Mapping) and isinstance(value.get("name"), str) else ""
+
+
+def _said(value: Any) -> str:
+    if isinstance(value, Sequence) and not isinstance(value, str) and value and all(_name(each) for each in value):
+        return printable(", ".join(map(_name, value)))
+    return "nothing" if value is None else printable(json.dumps(value, ensure_ascii=False))

@@ -1,0 +1,73 @@
+"""How large batches may be so that work on them stays within a budget of memory."""
+
+from dataclasses import dataclass
+
+from oracle.errors import InputError
+
+_LOADED_MB = 330  # the interpreter, the libraries, compiled kernels, sums and what allocators keep
+_LEAST_BATCH_MB = 4
+_BATCH_MB = 45  # larger batches are no faster
+_DECODED_SHARE = 8  # of a batch's memory, one part in so many is what was decoded
+_LENGTH_BYTES = 160  # a position and draft length: U, S, costs, terms, policies, and copies of some
+_POLICY_BYTES = 96  # a generation, policy and draft length: rounds, loads, contexts and sums of them
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What a batch may take.
+
+    Attributes
+    ----------
+    batch_bytes
+        Decoded size.
+    working_bytes
+        Everything that is worked out from a batch.
+    position_bytes, generation_bytes
+        What is worked out from a position, and from a generation besides.
+    """
+
+    batch_bytes: int
+    working_bytes: int
+    position_bytes: int
+    generation_bytes: int
+
+    def rows(self, generations: int, positions: int) -> int:
+        """How many generations may be worked on at once where so many hold so many positions, at least 1."""
+        each = self.generation_bytes + self.position_bytes * positions / max(generations, 1)
+        return max(1, int(self.working_bytes / each))
+
+
+def budget_of(memory_mb: int | None, threads: int, k_max: int) -> Budget:
+    """Share memory out among the batches that are under way.
+
+    Parameters
+    ----------
+    memory_mb
+        What the process may take, megabytes; None for as much as the threads can use. So without it batches, and with
+        them the row groups of files written, do not depend on the threads.
+    threads
+        Batches worked on side by side; two more are read or written.
+    k_max
+        K, the longest draft length.
+
+    Raises
+    ------
+    InputError
+        Too little.
+    """
+    under_way = threads + 2
+    least = _LOADED_MB + under_way * _LEAST_BATCH_MB
+    if memory_mb is None:
+        memory_mb = _LOADED_MB + under_way * _BATCH_MB
+    if memory_mb < least:
+        threads_said = f"{threads} thread{'s' * (threads > 1)}"
+        raise InputError(
+            f"--memory is {memory_mb} MB; {threads_said} need at least {least} MB: give more, or fewer --threads"
+        )
+    batch = min(_BATCH_MB << 20, ((memory_mb - _LOADED_MB) << 20) // under_way)
+    return Budget(
+        batch_bytes=batch // _DECODED_SHARE,
+        working_bytes=batch,
+        position_bytes=_LENGTH_BYTES * (k_max + 1),
+        generation_bytes=_POLICY_BYTES * (k_max + 3) * (k_max + 1),
+    )

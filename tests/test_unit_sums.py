@@ -1,0 +1,95 @@
+"""Sums by unit of resampling: bounded, and the same to the last bit however generations are batched."""
+
+import numpy as np
+import pytest
+
+from oracle import resampling, unit_sums
+from oracle.traces.schema import AVERAGES
+from oracle.unit_sums import DistinctNames, UnitSums, add_rows
+
+
+def batched(values: np.ndarray, clusters: list[str], categories: list[str], sizes: list[int]) -> UnitSums:
+    sums, begin = UnitSums(values.shape[1]), 0
+    for size in sizes:
+        part = slice(begin, begin + size)
+        sums.add(values[part], clusters[part], categories[part])
+        begin += size
+    assert begin == len(values)
+    return sums
+
+
+def made(generations: int, clusters: int, categories: int) -> tuple[np.ndarray, list[str], list[str]]:
+    rng = np.random.default_rng(3)
+    values = rng.lognormal(0, 5, (generations, 3))
+    names = [f"c{i}" for i in rng.integers(0, clusters, generations)]
+    return values, names, [f"k{i}" for i in rng.integers(0, categories, generations)]
+
+
+def test_few_clusters_keep_their_exact_sums() -> None:
+    values, clusters, categories = made(500, 40, 3)
+    sums = batched(values, clusters, categories, [500])
+    twin: dict[tuple[str, str], np.ndarray] = {}
+    for value, cluster, category in zip(values, clusters, categories, strict=True):
+        twin[category, cluster] = twin.get((category, cluster), np.zeros(3)) + value
+    assert list(zip(sums.categories, sums.units, strict=True)) == list(twin)
+    assert sums.sums.tolist() == [row.tolist() for row in twin.values()]
+
+
+@pytest.mark.parametrize(("clusters", "categories"), [(30, 2), (90, 2), (30, 20), (400, 30)])
+def test_batches_do_not_matter(monkeypatch: pytest.MonkeyPatch, clusters: int, categories: int) -> None:
+    """Also where clusters or categories become too many in the middle of a batch."""
+    monkeypatch.setattr(unit_sums, "MOST_UNITS", 50)
+    monkeypatch.setattr(unit_sums, "MOST_CATEGORIES", 10)
+    given = made(600, clusters, categories)
+    whole = batched(*given, [600])
+    for sizes in ([1] * 600, [7] * 85 + [5], [599, 1]):
+        other = batched(*given, sizes)
+        assert (other.categories, other.units) == (whole.categories, whole.units)
+        assert other.sums.tobytes() == whole.sums.tobytes()
+    assert whole.categories_apart == (categories <= 10)
+    assert len(whole.units) <= 50 * (categories if categories <= 10 else 1)
+    np.testing.assert_allclose(whole.sums.sum(axis=0), given[0].sum(axis=0), rtol=1e-12)
+
+
+def test_groups_of_clusters_hold_whole_clusters_and_give_the_same_interval() -> None:
+    """20,000 clusters of two generations each: the interval of a mean against the normal approximation."""
+    rng = np.random.default_rng(1)
+    values = np.repeat(rng.gamma(2.0, size=20_000), 2)
+    sums = UnitSums(2)
+    sums.add(np.column_stack([values, np.ones(40_000)]), [f"c{i // 2}" for i in range(40_000)], [""] * 40_000)
+    assert len(sums.units) == resampling.MOST_UNITS
+    assert set(sums.sums[:, 1] % 2) == {0.0}, "no cluster is torn apart"
+    [interval] = resampling.bootstrap(sums.sums, lambda s: s[:, :1] / s[:, 1:], draws=4_000)
+    assert interval is not None
+    half = 1.96 * values.std(ddof=1) / np.sqrt(20_000)
+    assert interval.low == pytest.approx(values.mean() - half, abs=0.1 * half)
+    assert interval.high == pytest.approx(values.mean() + half, abs=0.1 * half)
+
+
+def test_group_of_a_cluster_is_the_same_in_every_process() -> None:
+    assert unit_sums.digest_of("q17") == 2_360_386_351_608_889_644  # printf q17 | b2sum -l 64, little-endian
+
+
+def test_averages_stay_one_unit_among_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unit_sums, "MOST_UNITS", 5)
+    sums = UnitSums(1)
+    sums.add(np.ones((12, 1)), [AVERAGES, *(f"c{i}" for i in range(10)), AVERAGES], [""] * 12)
+    assert sums.sums[sums.units.index(AVERAGES)] == [2.0]
+
+
+def test_names_are_counted_once() -> None:
+    names = DistinctNames()
+    assert len(names) == 0
+    for begin in range(0, 1000, 90):
+        names.add(f"n{i % 700}" for i in range(begin, begin + 200))
+    assert len(names) == 700
+
+
+def test_rows_are_added_one_after_the_other() -> None:
+    rows = np.random.default_rng(0).lognormal(0, 9, (200, 2, 3))
+    twin, total = np.zeros((2, 3)), np.zeros((2, 3))
+    for row in rows:
+        twin = twin + row
+    for part in (rows[:70], rows[70:70], rows[70:]):
+        add_rows(total, part)
+    assert total.tolist() == twin.tolist()
