@@ -110,6 +110,16 @@ def test_npz_that_claims_more_than_it_holds(tmp_path):
     )
 
 
+def test_npz_with_a_name_that_is_no_text(tmp_path):
+    raw = zipped()
+    at = raw.find(b"PK\x01\x02")
+    raw[at + 8 : at + 10] = struct.pack("<H", 0x800)  # says that names are UTF-8
+    raw[at + 46] = 0xD3
+    (tmp_path / "r.npz").write_bytes(raw)
+    said = refusal(arrays.arrays_in_npz, tmp_path / "r.npz")
+    assert said.startswith(f"{tmp_path}/r.npz: cannot be read as .npz ('utf-8' codec can't decode")
+
+
 @pytest.mark.parametrize("how", [zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2])
 def test_npz_of_other_compressions(tmp_path, how):
     (tmp_path / "r.npz").write_bytes(zipped(how=how))

@@ -7,6 +7,7 @@ import base64
 import binascii
 import math
 import re
+import struct
 import zipfile
 import zlib
 from collections.abc import Mapping
@@ -146,7 +147,9 @@ def arrays_in_npz(path: str | Path) -> Mapping[str, NDArray[Any]]:
                 with archive.open(entry) as member:
                     raw = member.read(entry.file_size + 1)
                 found[name] = integers_in_npy(raw, f"{place}, {printable(name, 40)}")
-    except (zipfile.BadZipFile, OSError, NotImplementedError, RuntimeError, EOFError, zlib.error) as error:
+    except InputError:
+        raise
+    except (zipfile.BadZipFile, OSError, RuntimeError, EOFError, ValueError, struct.error, zlib.error) as error:
         raise InputError(f"{place}: cannot be read as .npz ({printable(str(error), 100)}); save it again") from error
     return found
 
