@@ -8,9 +8,10 @@ Modules that compute are imported inside the commands: ``--help`` must be instan
 import os
 import signal
 import sys
+import threading
 import warnings
 from importlib import metadata
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -18,6 +19,8 @@ import click
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("MKL_NUM_THREADS", "1")
+# Arrow's memory is for the next batch: returned to the system, it would be cleared anew each time.
+os.environ.setdefault("MIMALLOC_PURGE_DELAY", "-1")
 
 from oracle.cli.ablate import ablate
 from oracle.cli.bench import bench
@@ -37,6 +40,11 @@ from oracle.cli.run import run
 from oracle.cli.traces import score, solve
 from oracle.cli.validate import validate
 from oracle.errors import MOST_FAULTS_SHOWN, InputError, InputWarning
+
+if TYPE_CHECKING:
+    from sys import UnraisableHookArgs
+
+AGAIN_S = 0.05  # until a signal that was swallowed is sent again
 
 
 class ReaderGone(BaseException):
@@ -124,13 +132,29 @@ def _stop(number: int, _frame: object) -> None:
     raise Stopped(number)
 
 
+def _swallowed(what: "UnraisableHookArgs") -> None:
+    """Stop a moment later if a signal came where Python drops what is raised: in a finalizer or a weak reference."""
+    if not isinstance(what.exc_value, Stopped):
+        sys.__unraisablehook__(what)
+        return
+    _heed_signals()
+    again = threading.Timer(AGAIN_S, os.kill, (os.getpid(), what.exc_value.number))
+    again.daemon = True
+    again.start()
+
+
+def _heed_signals() -> None:
+    for each in _SIGNALS:
+        signal.signal(each, _stop)
+    sys.unraisablehook = _swallowed
+
+
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def main() -> None:
     """Run the command line; faults go to stderr, never a traceback for a wrong input."""
-    for each in _SIGNALS:
-        signal.signal(each, _stop)
+    _heed_signals()
     warnings.simplefilter("always", InputWarning)
     warnings.showwarning = _print_warning
     try:
