@@ -3,10 +3,13 @@
 All faults of an input are gathered and raised once, numbered, so that a file is mended in one go.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
 
 MOST_FAULTS_SHOWN = 20
 MOST_DRAFT_TOKENS = 128  # a kernel is compiled for each K; this is far beyond any engine's own limit
+
+_Made = TypeVar("_Made")
 
 
 class InputWarning(UserWarning):
@@ -57,9 +60,20 @@ class Faults:
     def __len__(self) -> int:
         return len(self._faults)
 
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._faults)
+
     def add(self, fault: str) -> None:
         """Note one fault."""
         self._faults.append(fault)
+
+    def made(self, make: Callable[[], _Made]) -> _Made | None:
+        """Give what `make` gives; None where it raises an `InputError`, whose faults are noted here."""
+        try:
+            return make()
+        except InputError as error:
+            self._faults.extend(error.faults)
+            return None
 
     def raise_if_any(self) -> None:
         """Raise all faults as one `InputError`, if there are any."""

@@ -13,8 +13,9 @@ import traces_factory
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernels.batch_union import batch_unions
+from kernels.batch_union import batch_unions, window_masks
 from oracle.columns import frozen
+from oracle.crossover import unique_experts as measured
 from oracle.crossover import windows as windows_of
 from oracle.crossover.formulas import mixed_unique_experts, uniform_unique_experts
 from oracle.crossover.jackknife import half_widths
@@ -37,11 +38,12 @@ def test_unions_are_those_of_sets(data: st.DataObject) -> None:
     paths = rng.integers(0, count, (data.draw(st.integers(1, 3)), data.draw(st.integers(1, 8)))).astype(np.int32)
     group = rng.integers(0, max(groups, 1), count).astype(np.int32)
     width = -(-num_experts // 64) * layers
-    sums, reached = np.empty((groups + 1, most), np.int64), np.empty((groups + 1, most), np.int64)
+    sums, reached = np.zeros((2, groups + 1, most), np.int64)
     dtype = np.uint8 if num_experts <= 256 else np.uint16
     experts = frozen(ids.reshape(count, deep, -1).astype(dtype))
-    scratch = np.empty(width, np.uint64), np.empty((groups + 1, width), np.uint64)
-    batch_unions(experts, top_k, rows, frozen(paths), frozen(group), *scratch, sums, reached)
+    masks, joined = np.empty((count, width), np.uint64), np.empty((groups + 1, width), np.uint64)
+    window_masks(experts, frozen(np.arange(count, dtype=np.int32)), rows, (0,) * top_k, masks)
+    batch_unions(frozen(masks), frozen(paths), frozen(group), joined, sums, reached)
     for variant in range(groups + 1):
         without = {w for w in range(count) if variant and group[w] == variant - 1}
         twin = naive_crossover.unions_of_paths(ids.tolist(), paths.tolist(), rows, most, without)
@@ -128,6 +130,19 @@ def test_leaving_a_cluster_out_is_measuring_without_it(windows: Windows) -> None
         sums, reached = naive_crossover.unions_of_paths(ids, paths.windows[1].tolist(), 2, 3, without)
         assert reached == [40, 40, 40]
         assert found.left_out[c, :, 1] == pytest.approx(np.array(sums) / 80, rel=1e-12)
+
+
+def test_few_masks_at_a_time_give_the_same(windows: Windows, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many paths at once as masks fit: all, five, one although its own do not fit."""
+    groups, count = cluster_groups(windows)
+    paths = sample_paths(windows, 3, groups[windows.pooled], paths=12)
+    whole = measure(windows, paths, 3, groups, count)
+    length, mask = paths.windows.shape[2], 8 * windows.layers
+    assert 5 * length < len(windows.experts)
+    for held in (5 * length, 1):
+        monkeypatch.setattr(measured, "_MASK_BYTES", held * mask)
+        parts = measure(windows, paths, 3, groups, count)
+        assert (parts.mean.tobytes(), parts.left_out.tobytes()) == (whole.mean.tobytes(), whole.left_out.tobytes())
 
 
 def test_intervals_are_those_of_the_jackknife() -> None:

@@ -169,6 +169,7 @@ def test_all_faults_of_a_series_at_once():
         "t.csv, line 3: prefix_share is 40; it lies in [0, 1]; a percentage is written as a fraction: 0.4",
         "t.csv, line 3: repetitiveness is 0.3 in [0.35, 0.4]; an interval holds the value and lies in [0, 1]",
         "t.csv, line 4: concurrency is 'x'; it is a number of at least 0",
+        "t.csv, line 4: repetitiveness_low and repetitiveness_high go together; give both or none",
         "t.csv, line 5: repetitiveness_low and repetitiveness_high go together; give both or none",
     )
     assert faults_of(series_from_text, "slot,concurrency\na,3\n", "t.csv", {}) == tuple(
@@ -204,7 +205,7 @@ def test_all_faults_of_measurements_at_once():
         "m.csv, line 2: step_off_ms is there without the other; a step with and one without speculation go together",
         "m.csv, line 3: precision is missing; name one of the deployment's",
         "m.csv, line 3: batch_size is missing; step times need it",
-        "m.csv, line 4: nothing was measured; give acceptance, or step_off_ms and step_on_ms",
+        "m.csv, line 4: nothing was measured; give acceptance, or step_off_ms and step_on_ms, or break_even",
         "m.csv, line 5: batch_size is '0.5'; it is a number of at least 1",
         "m.csv, line 5: step_off_ms is '-1'; it is a number of at least 0",
     )

@@ -202,6 +202,11 @@ def test_this_break_even_is_refused_for_chains():
         (
             {"L_ctx": 100.0},
             "traffic: context_tokens is 100, less than the prompt's 8192; a request holds its whole prompt in the KV "
+            "cache; tokens are counted one by one, not in thousands",
+        ),
+        (
+            {"L_ctx": 8000.0},
+            "traffic: context_tokens is 8000, less than the prompt's 8192; a request holds its whole prompt in the KV "
             "cache",
         ),
         ({"C": np.zeros(0)}, "traffic: holds no regimes; give at least one"),
@@ -245,8 +250,8 @@ def test_all_faults_of_a_deployment_at_once():
         "speculation.base_match is 1; it is a finite number at least 0 and below 1",
         "precision a is there 2 times; names are unique",
         "precision a: bytes_per_parameter is 0; it is a finite number above 0 and at most 8",
-        "precision a: eta is 1.2; it is a finite number above 0 and at most 1; a percentage is written as a fraction: "
-        "0.012",
+        "precision a: eta is 1.2; it is a finite number above 0 and at most 1; a measured ratio above 1 is "
+        "outside this model, where it counts as 1; if it is 1.2 %, write 0.012",
         "precision a: bytes_per_parameter is 16; it is a finite number above 0 and at most 8",
         "precision a: eta_interval is [0.6, 0.7]; it holds eta (0.5) and lies in (0, 1]",
     )

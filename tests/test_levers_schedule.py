@@ -239,7 +239,7 @@ def test_hysteresis_keeps_speculation_within_the_band():
 
 
 @given(days)
-@settings(max_examples=30)
+@settings(max_examples=30, deadline=None)
 def test_a_schedule_says_what_a_cap_would_save(C):
     slots = traffic(np.array(C), rho=0.9)
     made = schedule(D, slots)

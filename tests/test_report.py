@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from report_traces import HOSTILE, TINY, hostile_traces, many_traces, material, recorded, write_model
+from report_traces import HOSTILE, TINY, hostile_stated, hostile_traces, many_traces, material, recorded, write_model
 from test_cli import HAND, refused, succeeded
 
 from oracle.errors import InputWarning
@@ -83,11 +83,11 @@ def test_tables_equal_those_of_the_other_commands(
 def test_sections_follow_the_question_of_the_reader_and_none_is_missing() -> None:
     anchors = [section.anchor for section in page().sections]
     assert anchors == [
-        "policies", "maximum", "round", "lengths", "latency", "serving", "ablation", "stability", "contexts", "cases",
-        "gallery", "limits",
+        "policies", "maximum", "round", "lengths", "latency", "serving", "levers", "pool", "ablation", "stability",
+        "contexts", "cases", "gallery", "limits",
     ]  # fmt: skip
     assert page().left_out == ()
-    assert len(page().summary) == 3
+    assert len(page().summary) == 4
     said = page().summary
     assert said[0].startswith("Recommended setting: confidence:0.6667@keep, 3.604 [3.408; 3.778] ms a token")
     assert said[1].startswith("On recorded matches of greedy texts, held out too, confidence@keep takes -0.286 ")
@@ -102,7 +102,8 @@ def test_every_figure_says_what_it_shows_how_much_and_with_which_intervals() -> 
         assert figure.alt
         assert figure.data.rows, figure.name
         if not figure.apart:
-            assert re.search(r"n = [\d,]+ ", figure.caption), figure.caption
+            sample = r"as stated, not measured|model output for what was stated, not a measurement|n = [\d,]+ "
+            assert re.search(sample, figure.caption), figure.caption
             assert "interval" in figure.caption, figure.caption
 
 
@@ -169,16 +170,19 @@ def test_the_same_inputs_give_the_same_bytes() -> None:
 
 
 def test_hostile_names_and_tokens_stay_text(tmp_path: Path) -> None:
-    found = compose(material(hostile_traces(tmp_path / "t.parquet")), '<script>document.title="t"</script>')
+    stated = hostile_stated(tmp_path)
+    found = compose(
+        material(hostile_traces(tmp_path / "t.parquet"), stated=stated), '<script>document.title="t"</script>'
+    )
     text = html_text(found)
     seen = Seen(text)
     assert not seen.all("script", "iframe", "img", "base", "textarea")
     assert len(seen.all("style", "title", "main")) == 3
     assert not [name for _, attributes in seen.elements for name in attributes if name.startswith("on")]
     assert not re.search("[\x00\x1b\u202e\u2066]", text)
-    everything = "".join(seen.texts)
-    assert '<img src=x onerror="document.title=1">' in everything
-    assert "\\u202egnp.exe" in everything
+    shown = "".join(seen.texts)
+    assert '<img src=x onerror="document.title=1">' in shown
+    assert "\\u202egnp.exe" in shown
     written = markdown_text(found)
     assert not re.search(r"(?<!`)<(script|img|svg|iframe|base|style)", written)
     panels = [p for section in json.loads(json_report(found))["sections"] for p in section["panels"]]

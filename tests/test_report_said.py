@@ -99,7 +99,7 @@ def test_where_only_the_longest_draft_reaches_everything_there_is_no_plateau() -
 
 
 def test_the_summary_says_what_it_rests_on(tmp_path: Path) -> None:
-    first, _, last = compose(recorded(), "T").summary
+    first, _, last, _ = compose(recorded(), "T").summary
     assert first.endswith("; expected, held out, n = 19,746 tokens, 39 clusters.")
     assert "without the expert cost" in last
     few = compose(material(some_traces(tmp_path / "few.parquet", 4)), "T").summary

@@ -40,74 +40,77 @@ OUTPUTS = frozenset(
 )
 _ENGINES = ("vllm", "sglang", "trtllm", "llamacpp", "transformers", "mlx")  # oracle.engines.ENGINES, not imported here
 _WHOLE, _MS, _SHARE = click.IntRange(1), Finite(0), Finite(0, 1)
+_TRAFFIC = (
+    click.argument("traces", nargs=-1),
+    click.option("--model", "-m", required=True, metavar="FILE", help="Latency model; - reads stdin."),
+    click.option("--max-batch-size", type=_WHOLE, default=256, show_default=True, help="The largest batch looked at."),
+    click.option("--k-max", type=_WHOLE, help="Longest draft length [what model and traces cover]."),
+    click.option("--tenants", type=_WHOLE, help="Tenants in a batch, in equal parts [whoever comes]."),
+    click.option("--match-prob", type=_SHARE, help="One match probability in place of the traces'."),
+    click.option("--acceptance", metavar="FILE", help="Acceptance as `recommend` reads it, in its place."),
+    click.option("--acceptance-is", type=click.Choice(["survival", "conditional"]), help="What a typed table holds."),
+    click.option("--context-len", type=_MS, help="Tokens in context [mean of the traces]."),
+    click.option("--num-experts", type=click.IntRange(0), help="Without traces: experts a layer; 0 is dense."),
+    click.option("--top-k", type=click.IntRange(0), help="Without traces: experts a token."),
+    click.option("--overlap", type=_SHARE, help="Without traces: rows of a request that add no experts [0]."),
+)
+_PRICES = (
+    click.option(
+        "--scale-by",
+        type=click.Choice(["tokens", "length"]),
+        default="tokens",
+        show_default=True,
+        help="What base and expert time go by where a batch size was not measured.",
+    ),
+    click.option("--token-ms", type=_MS, help="Time of a further token besides experts [slope of beta0]."),
+    click.option("--floor-ms", type=_MS, default=0.0, help="Compute of a token, hidden behind experts [0]."),
+    click.option(
+        "--kv-read-ms",
+        type=_MS,
+        help="Reading a token of context of a further request [what several measured batch sizes tell, else 0].",
+    ),
+    click.option("--kv-bytes", type=Finite(1), help="In its place: KV of a token, over the bandwidth."),
+    click.option("--bandwidth-gb", type=Finite(1e-3), help="That bandwidth: 10^9 bytes a second."),
+    click.option(
+        "--draft-request-ms",
+        type=_MS,
+        help="Drafting a token for one more request [what several measured batch sizes tell, else 0].",
+    ),
+    click.option("--off-ms", type=_MS, help="Base time of a K = 0 round where the model has no m = 1."),
+    click.option("--kv-tokens", type=_WHOLE, help="Tokens the KV cache holds: ends the batch sizes."),
+)
+_ANSWER = (
+    click.option("--paths", type=_WHOLE, default=256, show_default=True, help="Random orders of requests drawn."),
+    click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of those orders."),
+    click.option(
+        "--noise",
+        type=Finite(0, 99),
+        default=2.0,
+        show_default=True,
+        help="Percent that the schedule may lose for fewer ranges.",
+    ),
+    click.option("--match-is", type=click.Choice(["conditional", "survival"]), help="What match_probs holds."),
+)
+_OUTPUT = (
+    click.option("--engine", type=click.Choice(_ENGINES), multiple=True, help="Print its configuration too."),
+    click.option("--engine-version", metavar="V", help="Its version; a TensorRT-LLM schedule needs it."),
+    click.option("--method", help="How it drafts, in its own word."),
+    click.option("--draft-model", metavar="PATH", help="Its draft model."),
+    click.option("--data-parallel", type=_WHOLE, default=1, help="Replicas one engine keeps in step."),
+    click.option("--most-draft-tokens", type=_WHOLE, help="Its maximum [the largest K of the schedule]."),
+    click.option(
+        "--output",
+        "-o",
+        type=click.Path(file_okay=False, path_type=Path),
+        help="Write tables, pictures: a folder.",
+    ),
+    click.option("--overwrite", is_flag=True, help="Replace an earlier output folder."),
+)
 
 
 def _options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give the options in the order of the help page."""
-    for decorator in reversed(
-        (
-            click.argument("traces", nargs=-1),
-            click.option("--model", "-m", required=True, metavar="FILE", help="Latency model; - reads stdin."),
-            click.option(
-                "--max-batch-size", type=_WHOLE, default=256, show_default=True, help="The largest batch looked at."
-            ),
-            click.option("--k-max", type=_WHOLE, help="Longest draft length [what model and traces cover]."),
-            click.option("--tenants", type=_WHOLE, help="Tenants in a batch, in equal parts [whoever comes]."),
-            click.option("--match-prob", type=_SHARE, help="One match probability in place of the traces'."),
-            click.option("--acceptance", metavar="FILE", help="Acceptance as `recommend` reads it, in its place."),
-            click.option(
-                "--acceptance-is", type=click.Choice(["survival", "conditional"]), help="What a typed table holds."
-            ),
-            click.option("--context-len", type=_MS, help="Tokens in context [mean of the traces]."),
-            click.option("--num-experts", type=click.IntRange(0), help="Without traces: experts a layer; 0 is dense."),
-            click.option("--top-k", type=click.IntRange(0), help="Without traces: experts a token."),
-            click.option("--overlap", type=_SHARE, help="Without traces: rows of a request that add no experts [0]."),
-            click.option(
-                "--scale-by",
-                type=click.Choice(["tokens", "length"]),
-                default="tokens",
-                show_default=True,
-                help="What base and expert time go by where a batch size was not measured.",
-            ),
-            click.option("--token-ms", type=_MS, help="Time of a further token besides experts [slope of beta0]."),
-            click.option("--floor-ms", type=_MS, default=0.0, help="Compute of a token, hidden behind experts [0]."),
-            click.option("--kv-read-ms", type=_MS, help="Reading a token of context of a further request [0]."),
-            click.option("--kv-bytes", type=Finite(1), help="In its place: KV of a token, over the bandwidth."),
-            click.option("--bandwidth-gb", type=Finite(1e-3), help="That bandwidth: 10^9 bytes a second."),
-            click.option(
-                "--draft-request-ms", type=_MS, default=0.0, help="Drafting a token for one more request [0]."
-            ),
-            click.option("--off-ms", type=_MS, help="Base time of a K = 0 round where the model has no m = 1."),
-            click.option("--kv-tokens", type=_WHOLE, help="Tokens the KV cache holds: ends the batch sizes."),
-            click.option(
-                "--paths", type=_WHOLE, default=256, show_default=True, help="Random orders of requests drawn."
-            ),
-            click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of those orders."),
-            click.option(
-                "--noise",
-                type=Finite(0, 99),
-                default=2.0,
-                show_default=True,
-                help="Percent that the schedule may lose for fewer ranges.",
-            ),
-            click.option("--match-is", type=click.Choice(["conditional", "survival"]), help="What match_probs holds."),
-            click.option("--engine", type=click.Choice(_ENGINES), multiple=True, help="Print its configuration too."),
-            click.option("--engine-version", metavar="V", help="Its version; a TensorRT-LLM schedule needs it."),
-            click.option("--method", help="How it drafts, in its own word."),
-            click.option("--draft-model", metavar="PATH", help="Its draft model."),
-            click.option("--data-parallel", type=_WHOLE, default=1, help="Replicas one engine keeps in step."),
-            click.option("--most-draft-tokens", type=_WHOLE, help="Its maximum [the largest K of the schedule]."),
-            click.option(
-                "--output",
-                "-o",
-                type=click.Path(file_okay=False, path_type=Path),
-                help="Write tables, pictures: a folder.",
-            ),
-            click.option("--overwrite", is_flag=True, help="Replace an earlier output folder."),
-            THREADS,
-            SHOWING,
-        )
-    ):
+    for decorator in reversed((*_TRAFFIC, *_PRICES, *_ANSWER, *_OUTPUT, THREADS, SHOWING)):
         command = decorator(command)
     return command
 
@@ -125,14 +128,18 @@ def crossover(model: str, output: Path | None, overwrite: bool, as_json: bool, a
     With TRACES the experts of a batch are measured: batches are drawn from the recorded routing. Prices at batch sizes
     that the latency model does not hold are extrapolated by a stated model, and every row says so.
     """
+    from oracle.errors import Faults  # noqa: PLC0415
     from oracle.outputs import atomic_folder, refuse_output_over_input  # noqa: PLC0415
     from oracle.provenance import provenance  # noqa: PLC0415
     from oracle.tables import as_json_text, render  # noqa: PLC0415
 
-    check(given)
-    latency = _model(model)
+    faults = Faults()
+    faults.made(lambda: check(given))
+    latency = faults.made(lambda: _model(model))
     inputs = [*given["traces"], *model_inputs(model), *([given["acceptance"]] if given["acceptance"] else [])]
-    refuse_output_over_input(output, inputs)
+    faults.made(lambda: refuse_output_over_input(output, inputs))
+    faults.raise_if_any()
+    assert latency is not None
     with ExitStack() as stack:
         folder = None
         if output is not None:
@@ -242,11 +249,15 @@ def _draw_traffic(studied: "Studied", folder: Path, num_experts: int, top_k: int
 def _configurations(answer: "Crossover", given: Mapping[str, Any]) -> dict[str, str]:
     """Write the schedule for every engine that was asked for."""
     from oracle.engines import configuration  # noqa: PLC0415
+    from oracle.summaries.shares import counted  # noqa: PLC0415
 
     names = ("method", "draft_model", "data_parallel", "most_draft_tokens", "max_batch_size")
     options = {name: given[name] for name in names}
-    share = float(answer.extrapolated.mean())
-    remark = f"# {100 * share:.0f} % of the batch sizes rest on extrapolated prices: time them first\n" if share else ""
+    made_up = int(answer.extrapolated.sum())
+    said = counted(made_up, answer.most)
+    remark = f"# {said} batch sizes rest on extrapolated prices: time them first\n" if made_up else ""
+    if answer.ranges[-1][1] and not answer.clipped:
+        remark += f"# no batch size beyond {answer.most:,} was looked at: the last draft length goes on there\n"
     return {
         engine: remark + configuration(engine, answer.ends(), given["engine_version"], **options)
         for engine in given["engine"]

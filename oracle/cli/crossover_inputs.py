@@ -79,7 +79,7 @@ def readings(
     if not answer.extrapolated.any():
         return []
     scaling, at_bandwidth = scaling_of(given), _kv_bandwidth_ms(given)
-    asked: list[tuple[str, Any]] = [("0 ms", 0.0)]
+    asked: list[tuple[str, Any]] = [("0 ms", 0.0), *_told(given, model, lengths)]
     asked += [(f"{at_bandwidth:.3g} ms, the bandwidth", at_bandwidth)] if at_bandwidth is not None else []
     if given["kv_read_ms"] is not None:
         asked.append((f"{given['kv_read_ms']:.3g} ms, as given", given["kv_read_ms"]))
@@ -89,6 +89,55 @@ def readings(
         (name, crossover(answer.traffic, model, lengths, scaling=replace(scaling, kv_read_ms=value), **options))
         for name, value in asked
     ]
+
+
+def _told(given: Mapping[str, Any], model: "LatencyModel", lengths: Sequence[int]) -> "list[tuple[str, float]]":
+    """Give both ends of the interval of what several measured batch sizes tell, where it is one for all K."""
+    from oracle.crossover.context_growth import context_growth  # noqa: PLC0415
+
+    told = {context_growth(model, k) for k in (0, *lengths)}
+    one = told.pop()
+    if told or one is None or one.interval is None or scaling_of(given).kv_read_ms is not None:
+        return []
+    low, high = max(0.0, one.interval.low), max(0.0, one.interval.high)
+    ends = [("lower", low)] if low > 0 else []
+    return [
+        (f"{ms:.3g} ms, the {end} end of what the measured batch sizes tell", ms)
+        for end, ms in [*ends, ("upper", high)]
+    ]
+
+
+def _context_said(model: "LatencyModel", scaling: "Scaling", lengths: Sequence[int]) -> str:
+    """Say what reading a token of context of a further request takes, and where that is from."""
+    from oracle.crossover.context_growth import context_growth  # noqa: PLC0415
+
+    if scaling.kv_read_ms is not None:
+        return f"{scaling.kv_read_ms:g} ms"
+    told = [each for k in lengths if (each := context_growth(model, k)) is not None]
+    if not told:
+        return "nothing (--kv-read-ms)"
+    least, most = min(told, key=lambda each: each.ms), max(told, key=lambda each: each.ms)
+    sizes = ", ".join(map(str, most.batch_sizes))
+    takes = f"{most.ms:.3g} ms" if least.ms == most.ms else f"{least.ms:.3g} to {most.ms:.3g} ms by K"
+    if most.slope_ms < 0:
+        return f"nothing: c falls over the batch sizes measured ({sizes}), and reading takes no negative time"
+    if least.ms == most.ms and most.interval is not None:
+        takes += f" [{max(0.0, most.interval.low):.3g}; {most.interval.high:.3g}]"
+    unknown = "" if most.interval is not None else ", no interval: the model file keeps no errors"
+    return f"{takes}, the slope of c over the batch sizes measured ({sizes}){unknown}"
+
+
+def _drafting_said(model: "LatencyModel", scaling: "Scaling", lengths: Sequence[int]) -> str:
+    """Say what drafting for a further request takes, and where that is from."""
+    from oracle.crossover.costs import draft_request  # noqa: PLC0415
+
+    each = [draft_request(model, k, scaling) for k in lengths if k]
+    if not max(each, default=0.0):
+        told = "as far as was measured" if len(model.blocks) > 1 and scaling.draft_request_ms is None else ""
+        return f"no longer for more requests{told and f', {told}'} (--draft-request-ms)"
+    takes = f"{min(each):.3g}" + ("" if min(each) == max(each) else f" to {max(each):.3g}")
+    origin = "the two largest batch sizes measured" if scaling.draft_request_ms is None else "--draft-request-ms"
+    return f"{takes} ms a token for each further request ({origin}) more"
 
 
 def question_of(given: Mapping[str, Any], mean_length: "NDArray[np.float64] | None") -> "Question":
@@ -190,15 +239,14 @@ def assumptions(answer: "Crossover", model: "LatencyModel", scaling: "Scaling") 
     origin = "slope of beta0 in the model" if scaling.token_ms is None else "--token-ms"
     if scaling.token_ms is None and len(blocks) > 1:
         origin = "slope of beta0 within the largest batch size; between the two largest where both have the m"
-    kv = "nothing (--kv-read-ms)" if scaling.kv_read_ms is None else f"{scaling.kv_read_ms:g} ms"
-    drafting = f"{scaling.draft_request_ms:g} ms a token for each further request (--draft-request-ms)"
+    kv = _context_said(model, scaling, answer.lengths)
     floor = f"at least {scaling.floor_ms:g} ms with them (--floor-ms)" if scaling.floor_ms else "no compute floor"
     by = "number of tokens in the pass" if scaling.by == "tokens" and len(blocks) == 1 else "draft length"
     said.append(
         f"extrapolated: batch size {measured} was timed; beyond it beta0 and alpha go by the {by}, a further token "
         f"takes {slope:.4g} ms besides experts ({origin}), {floor}; a "
         f"token of context of a further request takes {kv}; drafting takes "
-        + (f"{drafting} more" if scaling.draft_request_ms else "no longer for more requests (--draft-request-ms)")
+        f"{_drafting_said(model, scaling, answer.lengths)}"
     )
     said.append(
         "this shows where to measure, not what would be measured: time rounds at such batch sizes and fit again"

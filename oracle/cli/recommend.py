@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from oracle.cli.options import SHOWING, THREADS, Finite
+from oracle.cli.options import MEMORY, SHOWING, THREADS, Finite
 from oracle.cli.output import emit, progress, read_model
 from oracle.cli.recommend_inputs import (
     acceptance,
@@ -18,7 +18,7 @@ from oracle.cli.recommend_inputs import (
     step_times,
     tenant_weights,
 )
-from oracle.errors import InputError, printable
+from oracle.errors import Faults, InputError, printable
 
 if TYPE_CHECKING:
     from oracle.recommendation.answers import Recommendation
@@ -29,87 +29,90 @@ if TYPE_CHECKING:
 
 _ENGINES = ("vllm", "sglang", "trtllm", "llamacpp", "transformers", "mlx")  # oracle.engines.ENGINES, not imported here
 _WHOLE = click.IntRange(1)
+_ACCEPTANCE = (
+    click.option(
+        "--acceptance",
+        multiple=True,
+        metavar="[TENANT=]FILE",
+        help="Acceptance: a CSV or JSON table, log lines (vLLM, llama.cpp, SGLang), vLLM's Prometheus text, or "
+        "responses with per-request metrics; - reads stdin. Several files: several draft lengths, or tenants.",
+    ),
+    click.option(
+        "--acceptance-is",
+        type=click.Choice(["survival", "conditional"]),
+        help="What a typed table holds (needed there); what engines count is survival.",
+    ),
+    click.option(
+        "--acceptance-at",
+        type=_WHOLE,
+        metavar="K",
+        help="Draft length of files that hold totals and do not tell it (llama.cpp, SGLang's log).",
+    ),
+    click.option(
+        "--acceptance-mixed",
+        multiple=True,
+        metavar="[TENANT=]FILE",
+        help="Acceptance measured while the tenants of --acceptance shared batches, whole or by tenant: set "
+        "beside the mix calculated from them, and taken for the answer.",
+    ),
+    click.option(
+        "--assume",
+        type=click.Choice(["constant-match"]),
+        help="Give totals a curve by position: one match probability everywhere. An assumption, and named so.",
+    ),
+)
+_COSTS = (
+    click.option(
+        "--step-times",
+        metavar="FILE",
+        help="CSV or JSON: draft_length (or m = K + 1) and step_ms or tokens_per_second; batch_size, setting.",
+    ),
+    click.option("--traces", multiple=True, metavar="PATH", help="Recorded traces instead, with --model."),
+    click.option("--model", "-m", metavar="FILE", help="Latency model (JSON) instead of step times."),
+    click.option(
+        "--unique-experts",
+        metavar="U",
+        help="With a model, mean unique experts by m, as 1:8,2:13.1,4:22, or one number; with traces, recorded "
+        "or routing.",
+    ),
+    click.option("--context-len", type=Finite(0), help="With a model: tokens in context."),
+    click.option("--batch-size", type=_WHOLE, help="Which batch size of a model fitted over several."),
+)
+_ANSWER = (
+    click.option("--tenant-weights", metavar="A=W,B=W", help="Share of the requests in flight [equal]."),
+    click.option("--k-min", type=click.IntRange(0), help="Shortest draft length."),
+    click.option("--k-max", type=click.IntRange(0), help="Longest draft length."),
+    click.option(
+        "--match-is",
+        type=click.Choice(["conditional", "survival"]),
+        help="With traces: what the column match_probs holds.",
+    ),
+    click.option(
+        "--noise",
+        type=Finite(0, 99),
+        default=2.0,
+        show_default=True,
+        help="Percent below which two rates are a tie.",
+    ),
+)
+_CONFIGURATION = (
+    click.option("--engine", type=click.Choice(_ENGINES), help="Print the configuration of this engine."),
+    click.option(
+        "--engine-version",
+        metavar="V",
+        help="Its version; TensorRT-LLM's keys depend on it.",
+    ),
+    click.option("--method", help="How it drafts, in its own word (eagle3, EAGLE3, draft-mtp …)."),
+    click.option("--draft-model", metavar="PATH", help="Its draft model."),
+    click.option("--data-parallel", type=_WHOLE, help="Replicas one engine keeps in step [1]."),
+    click.option("--most-draft-tokens", type=_WHOLE, help="Its maximum [the largest K recommended]."),
+    click.option("--max-batch-size", type=_WHOLE, help="Where a schedule by batch size ends."),
+)
 
 
 def _options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give the options in the order of the help page."""
-    for decorator in reversed(
-        (
-            click.option(
-                "--acceptance",
-                multiple=True,
-                metavar="[TENANT=]FILE",
-                help="Acceptance: a CSV or JSON table, log lines (vLLM, llama.cpp, SGLang), vLLM's Prometheus text, or "
-                "responses with per-request metrics; - reads stdin. Several files: several draft lengths, or tenants.",
-            ),
-            click.option(
-                "--acceptance-is",
-                type=click.Choice(["survival", "conditional"]),
-                help="What a typed table holds (needed there); what engines count is survival.",
-            ),
-            click.option(
-                "--acceptance-at",
-                type=_WHOLE,
-                metavar="K",
-                help="Draft length of files that hold totals and do not tell it (llama.cpp, SGLang's log).",
-            ),
-            click.option(
-                "--acceptance-mixed",
-                multiple=True,
-                metavar="[TENANT=]FILE",
-                help="Acceptance measured while the tenants of --acceptance shared batches, whole or by tenant: set "
-                "beside the mix calculated from them, and taken for the answer.",
-            ),
-            click.option(
-                "--assume",
-                type=click.Choice(["constant-match"]),
-                help="Give totals a curve by position: one match probability everywhere. An assumption, and named so.",
-            ),
-            click.option(
-                "--step-times",
-                metavar="FILE",
-                help="CSV or JSON: draft_length (or m = K + 1) and step_ms or tokens_per_second; batch_size, setting.",
-            ),
-            click.option("--traces", multiple=True, metavar="PATH", help="Recorded traces instead, with --model."),
-            click.option("--model", "-m", metavar="FILE", help="Latency model (JSON) instead of step times."),
-            click.option(
-                "--unique-experts",
-                metavar="U",
-                help="With a model, mean unique experts by m, as 1:8,2:13.1,4:22, or one number; with traces, recorded "
-                "or routing.",
-            ),
-            click.option("--context-len", type=Finite(0), help="With a model: tokens in context."),
-            click.option("--batch-size", type=_WHOLE, help="Which batch size of a model fitted over several."),
-            click.option("--tenant-weights", metavar="A=W,B=W", help="Share of the requests in flight [equal]."),
-            click.option("--k-min", type=click.IntRange(0), help="Shortest draft length."),
-            click.option("--k-max", type=click.IntRange(0), help="Longest draft length."),
-            click.option(
-                "--match-is",
-                type=click.Choice(["conditional", "survival"]),
-                help="With traces: what the column match_probs holds.",
-            ),
-            click.option(
-                "--noise",
-                type=Finite(0, 99),
-                default=2.0,
-                show_default=True,
-                help="Percent below which two rates are a tie.",
-            ),
-            click.option("--engine", type=click.Choice(_ENGINES), help="Print the configuration of this engine."),
-            click.option(
-                "--engine-version",
-                metavar="V",
-                help="Its version; TensorRT-LLM's keys depend on it.",
-            ),
-            click.option("--method", help="How it drafts, in its own word (eagle3, EAGLE3, draft-mtp …)."),
-            click.option("--draft-model", metavar="PATH", help="Its draft model."),
-            click.option("--data-parallel", type=_WHOLE, help="Replicas one engine keeps in step [1]."),
-            click.option("--most-draft-tokens", type=_WHOLE, help="Its maximum [the largest K recommended]."),
-            click.option("--max-batch-size", type=_WHOLE, help="Where a schedule by batch size ends."),
-            THREADS,
-            SHOWING,
-        )
-    ):
+    for decorator in reversed((*_ACCEPTANCE, *_COSTS, *_ANSWER, *_CONFIGURATION, THREADS, MEMORY, SHOWING)):
         command = decorator(command)
     return command
 
@@ -133,7 +136,10 @@ def recommend(
 
     Without --acceptance the answer is the acceptance at which each draft length pays. Ties go to the shorter draft.
     """
-    check_engine(engine, given)
+    faults = Faults()
+    faults.made(lambda: check_engine(engine, given))
+    faults.made(lambda: (check_with_traces if given["traces"] else check_without_traces)(given))
+    faults.raise_if_any()
     tables, answers, origin = (_from_traces if given["traces"] else _without_traces)(given, noise / 100)
     texts = {}
     if engine is not None:
@@ -149,17 +155,17 @@ def recommend(
 
 def _from_traces(given: Mapping[str, Any], noise: float) -> "_Answered":
     """Answer from static draft lengths scored on traces, in one walk."""
-    from oracle.cli.traces import NEEDED  # noqa: PLC0415
+    from oracle.cli.traces import NEEDED, budget  # noqa: PLC0415
     from oracle.kinds import files_of_kind  # noqa: PLC0415
     from oracle.provenance import provenance  # noqa: PLC0415
-    from oracle.recommendation.from_traces import by_tenant_of_traces, recommend_from_totals, walk_static  # noqa: PLC0415
+    from oracle.recommendation.from_traces import by_tenant_of_traces, recommend_from_walk, walk_static  # noqa: PLC0415
     from oracle.summaries.recommendation import recommendation_tables  # noqa: PLC0415
     from oracle.traces import TraceFiles  # noqa: PLC0415
 
-    check_with_traces(given)
     model = read_model(given["model"], given["batch_size"])
     columns = (*NEEDED, "tenant")
     files = TraceFiles(files_of_kind(list(given["traces"]), "traces"), columns=columns, match_is=given["match_is"])
+    files = files.within(budget(model, given["memory"], given["threads"], given["k_max"]))
     asked = {name: given[name] for name in ("k_min", "k_max", "unique_experts")}
     paths = [*files.paths, *([] if given["model"] == "-" else [Path(given["model"])])]
     said = asked | {name: given[name] for name in ("batch_size", "match_is")} | {"noise": noise}
@@ -167,7 +173,7 @@ def _from_traces(given: Mapping[str, Any], noise: float) -> "_Answered":
         digested = pool.submit(provenance, "recommend", said, paths)
         walked = walk_static(files, model, **asked, threads=given["threads"], on_batch=advance)
     size = model.batch_size or 1
-    answer = recommend_from_totals(walked.totals, noise=noise, batch_size=size, notes=walked.notes)
+    answer = recommend_from_walk(walked, noise=noise, batch_size=size)
     tenants = by_tenant_of_traces(walked, noise=noise, batch_size=size)
     return recommendation_tables([answer], [tenants] if tenants else []), [answer], digested.result()
 
@@ -179,11 +185,13 @@ def _without_traces(given: Mapping[str, Any], noise: float) -> "_Answered":
     from oracle.recommendation import arithmetic, tenants  # noqa: PLC0415
     from oracle.summaries.recommendation import recommendation_tables  # noqa: PLC0415
 
-    check_without_traces(given)
-    steps = [table.within(given["k_min"], given["k_max"]) for table in step_times(given)]
-    files, apart = acceptance(given, "acceptance")
-    mixed_files, together = acceptance(given, "acceptance_mixed")
-    weights = tenant_weights(given["tenant_weights"])
+    faults = Faults()
+    read = faults.made(lambda: [t.within(given["k_min"], given["k_max"]) for t in step_times(given)])
+    files, apart = faults.made(lambda: acceptance(given, "acceptance")) or ([], None)
+    mixed_files, together = faults.made(lambda: acceptance(given, "acceptance_mixed")) or ([], None)
+    weights = faults.made(lambda: tenant_weights(given["tenant_weights"]))
+    faults.raise_if_any()
+    steps = read or []
     mix = None if apart is None else mixed(apart, weights)
     found: list[Mixing] = []
     if apart is not None and together is not None:

@@ -6,15 +6,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from oracle.cli.options import MODEL, READING, THREADS, TRACES, output_file
+from oracle.cli.levers_inputs import given_files
+from oracle.cli.options import MEMORY, MODEL, READING, THREADS, TRACES, output_file
 from oracle.cli.output import read_model, steps
 from oracle.cli.report_material import gather
-from oracle.cli.traces import model_inputs, trace_files
+from oracle.cli.report_stated import Stated
+from oracle.cli.traces import trace_files
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
+    from oracle.latency.model import LatencyModel
     from oracle.pages import Page
+    from oracle.traces.budget import Budget
 
 _MARKER = "figures.txt"
 _FORMS = {".html": "html", ".htm": "html", ".md": "md", ".json": "json"}
@@ -26,6 +30,10 @@ _FORMS = {".html": "html", ".htm": "html", ".md": "md", ".json": "json"}
 @output_file("The report: one file that needs nothing else.")
 @click.option("--format", "form", type=click.Choice(["html", "md", "json"]), help="[by the file's ending, else html]")
 @click.option("--rounds", metavar="FILE", help="The rounds that the model was fitted to: shows the points of the fit.")
+@click.option("--deployment", metavar="FILE", help="Serving levers too: a deployment as `levers` takes it; - is stdin.")
+@click.option("--traffic", metavar="FILE", help="Traffic of the deployment: values or a series. [the deployment's own]")
+@click.option("--measured", metavar="FILE", help="Acceptance and step times of the deployment by precision, fitted.")
+@click.option("--pool", metavar="FILE", help="The memory pool too: a plan as `pool` takes it; - is stdin.")
 @click.option(
     "--figures",
     type=click.Path(file_okay=False, path_type=Path),
@@ -35,12 +43,17 @@ _FORMS = {".html": "html", ".htm": "html", ".md": "md", ".json": "json"}
 @click.option("--title", default="Draft lengths: what these traces say", show_default=True, help="Heading of the page.")
 @READING
 @THREADS
+@MEMORY
 def report(
     traces: tuple[str, ...],
     model: str,
     output: Path | None,
     form: str | None,
     rounds: str | None,
+    deployment: str | None,
+    traffic: str | None,
+    measured: str | None,
+    pool: str | None,
     figures: Path | None,
     overwrite: bool,
     title: str,
@@ -50,8 +63,9 @@ def report(
 ) -> None:
     """Write one page about traces and a latency model: what to set, how far from the bound, and why.
 
-    TRACES are Parquet files, folders or globs; all are held in memory. The page is a single file without scripts that
-    opens from disk; figures carry their data.
+    TRACES are Parquet files, folders or globs, walked over several times. The page is a single file without scripts
+    that opens from disk; figures carry their data. Serving levers and the memory pool are a model's output for what a
+    file states; the traces tell nothing of them.
     """
     from oracle.errors import printable  # noqa: PLC0415
     from oracle.outputs import atomic_folder, atomic_output, refuse_output_over_input  # noqa: PLC0415
@@ -61,10 +75,10 @@ def report(
     form = form or _form_of(None if to_stdout else output)
     if to_stdout and form == "html":
         raise click.UsageError("the page is a file; give --output FILE, such as report.html, or --format md or json")
-    made = _today()
+    made, stated = _today(), Stated(deployment, traffic, measured, pool)
+    inputs = [*given_files(model, *stated.paths), *([Path(rounds)] if rounds else [])]
     latency = read_model(model, batch_size)
-    files = trace_files(traces, match_is)
-    inputs = [*model_inputs(model), *([Path(rounds)] if rounds else [])]
+    files = trace_files(traces, match_is, _budget(latency, reading))
     for path in (None if to_stdout else output, figures):
         refuse_output_over_input(path, [*traces, *files.paths, *inputs])
     with ExitStack() as stack, steps("report") as step:
@@ -72,7 +86,7 @@ def report(
         folder = None
         if figures is not None:
             folder = stack.enter_context(atomic_folder(figures, overwrite, ours=_is_figure, marker=_MARKER))
-        page = compose(gather(files, latency, rounds, inputs, reading, step), printable(title, 200), made)
+        page = compose(gather(files, latency, rounds, inputs, reading, step, stated), printable(title, 200), made)
         step("writing")
         beside = Path() if output is None else output.parent
         text = _written(page, form, beside, figures)
@@ -82,6 +96,14 @@ def report(
             partial.write_text(text, "utf-8")
         if folder is not None:
             _draw(page, folder, step)
+
+
+def _budget(model: "LatencyModel", reading: "Mapping[str, Any]") -> "Budget":
+    """Share `--memory` out: what is kept of a batch at most is what a family of policies and language contexts need."""
+    from oracle.cli.traces import budget  # noqa: PLC0415
+    from oracle.policies.candidates import POINTS  # noqa: PLC0415
+
+    return budget(model, reading["memory"], reading["threads"], reading["k_max"], POINTS)
 
 
 def _form_of(output: Path | None) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from oracle.cli.policies_compared import compare
+from oracle.cli.report_stated import NOTHING, Stated, stated_material
 from oracle.errors import InputError, InputWarning, printable
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ def gather(
     inputs: Sequence[Path],
     reading: Mapping[str, Any],
     step: Step,
+    stated: Stated = NOTHING,
 ) -> "Material":
     """Work out everything that a report is written from.
 
@@ -49,9 +51,11 @@ def gather(
     inputs
         Files read besides the traces.
     reading
-        k_min, k_max, unique_experts, threads.
+        k_min, k_max, unique_experts, threads; memory, megabytes or None.
     step
         Told what is under way.
+    stated
+        Files that state a deployment; they are read first.
 
     Raises
     ------
@@ -66,12 +70,13 @@ def gather(
     asked = {name: reading[name] for name in ("k_min", "k_max", "unique_experts")}
     more = {"unique_experts": reading["unique_experts"], "threads": reading["threads"]}
     with _warned() as said:
+        serving = stated_material(stated)
         step("solving")
         study = _study(files, model, reading)
         span = LengthRange(study.lengths.k_min, study.lengths.k_max)
         found = _walks(files, model, span, more, step)
         step("policies")
-        found["policies"] = _or_absent(lambda: _policies(files, model, asked))
+        found["policies"] = _or_absent(lambda: _policies(files, model, {**reading, **more}))
         step("stability")
         found["stability"] = _or_absent(lambda: _stability(files, model, rounds, span, more))
         step("rounds")
@@ -83,14 +88,14 @@ def gather(
         step("illustrations")
         found |= _illustrations(files, model, span, more)
     read = [*files.paths, *inputs]
-    origin = provenance("report", {**asked, "match_is": files.match_is}, read)
+    origin = provenance("report", {**asked, "match_is": files.match_is, **stated.names}, read)
     study = replace(study, source=_without_folders(study.source, read))
     told = dict.fromkeys(_without_folders(one, read) for one in said)
     for name, one in found.items():
         if isinstance(one, Absent):
             found[name] = Absent(_without_folders(one.why, read))
     described = {name: files.metadata[name] for name in DESCRIBED if name in files.metadata}
-    return Material(study=study, warnings=tuple(told), provenance=origin, described=described, **found)
+    return Material(study=study, warnings=tuple(told), provenance=origin, described=described, **found, **serving)
 
 
 def _without_folders(text: str, files: "Sequence[File]") -> str:
@@ -138,21 +143,21 @@ def _walks(
     from oracle.alpha_path.study import alpha_study  # noqa: PLC0415
     from oracle.by_length import by_length  # noqa: PLC0415
     from oracle.costs import length_costs  # noqa: PLC0415
-    from oracle.recommendation.from_traces import recommend_from_totals, walk_static  # noqa: PLC0415
+    from oracle.recommendation.from_traces import recommend_from_walk, walk_static  # noqa: PLC0415
 
     step("static lengths")
     walked = walk_static(files, model, k_min=span.k_min, k_max=span.k_max, **more)
-    answer = recommend_from_totals(walked.totals, batch_size=model.batch_size or 1, notes=walked.notes)
+    answer = recommend_from_walk(walked, batch_size=model.batch_size or 1)
     step("draft lengths")
     lengths = by_length(files, length_costs(model, span.k_min, span.k_max), **more)
     step("path in alpha")
     return {"answer": answer, "lengths": lengths, "scales": alpha_study(files, model, span, **more)}
 
 
-def _policies(files: "TraceFiles", model: "LatencyModel", asked: Mapping[str, Any]) -> "Policies":
+def _policies(files: "TraceFiles", model: "LatencyModel", reading: Mapping[str, Any]) -> "Policies":
     from oracle.pages import Policies  # noqa: PLC0415
 
-    found = compare(files.paths, model, (), {**asked, "match_is": files.match_is})
+    found = compare(files.paths, model, (), {**reading, "match_is": files.match_is})
     return Policies(tuple(found.tables), found.held, found.fixed, found.realised)
 
 
@@ -204,7 +209,7 @@ def _contrasts(files: "TraceFiles", model: "LatencyModel", span: "LengthRange", 
     from oracle.contrasts import contrasts  # noqa: PLC0415
     from oracle.contrasts.study import NEEDED as TEXTS  # noqa: PLC0415
 
-    return contrasts(_opened(files, (*NEEDED, *TEXTS)), model, span, **more)
+    return contrasts(files.with_columns((*NEEDED, *TEXTS)), model, span, **more)
 
 
 def _serving(files: "TraceFiles", model: "LatencyModel", reading: Mapping[str, Any]) -> "Studied":
@@ -214,20 +219,11 @@ def _serving(files: "TraceFiles", model: "LatencyModel", reading: Mapping[str, A
     from oracle.crossover.windows import COLUMNS, read_windows  # noqa: PLC0415
     from oracle.study import carried_length  # noqa: PLC0415
 
-    opened = _opened(files, COLUMNS)
+    opened = files.with_columns(COLUMNS)
     lengths, notes = lengths_of(model, reading["k_max"], carried_length(opened))
     windows = read_windows(opened, max(lengths))
     found = study_windows(windows, model, lengths, Question(noise=_NOISE), threads=reading["threads"])
     return replace(found, notes=(*notes, *found.notes))
-
-
-def _opened(files: "TraceFiles", columns: Sequence[str]) -> "TraceFiles":
-    """The same traces with those of other columns that there are."""
-    from oracle.traces import TraceFiles  # noqa: PLC0415
-
-    everything = TraceFiles(files.paths, match_is=files.match_is)
-    there = [name for name in dict.fromkeys(columns) if name in everything.schema.names]
-    return TraceFiles(files.paths, columns=there, match_is=files.match_is)
 
 
 def _illustrations(
@@ -236,7 +232,7 @@ def _illustrations(
     from oracle.illustrations import COLUMNS, Search, choose_cases, choose_gallery  # noqa: PLC0415
     from oracle.pages import Absent  # noqa: PLC0415
 
-    search = Search(_opened(files, COLUMNS), model, span.k_min, span.k_max, match_is=files.match_is, **more)
+    search = Search(files.with_columns(COLUMNS), model, span.k_min, span.k_max, match_is=files.match_is, **more)
     cases = _or_absent(lambda: choose_cases(search, CASES))
     besides = None if isinstance(cases, Absent) else cases
     return {"cases": cases, "gallery": _or_absent(lambda: choose_gallery(search, besides))}

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oracle.crossover import pays
-from oracle.crossover.costs import ASSUMED, EXTRAPOLATED, BatchCosts, Scaling, batch_costs
+from oracle.crossover.costs import ASSUMED, EXTRAPOLATED, BatchCosts, Scaling, batch_costs, draft_request
 from oracle.crossover.jackknife import half_widths
 from oracle.crossover.pays import Crossings
 from oracle.crossover.sensitivity import break_evens
@@ -136,54 +136,78 @@ def crossover(
     InputError
         Not one request fits.
     """
-    k_max = len(traffic.mean_length) - 1
     scaling = scaling or Scaling()
-    fits = pays.most_requests(kv_tokens, traffic.context_len, range(k_max + 1))
-    if fits[0] < 1:
-        raise InputError(
-            f"the KV cache holds {kv_tokens} tokens, less than the {traffic.context_len[0]:.0f} of one context; give "
-            "--kv-tokens of the whole cache"
-        )
+    fits = _most_requests(traffic, kv_tokens)
     most = int(min(traffic.most, fits[0]))
-    costs = batch_costs(model, lengths, k_max, most, scaling)
     running = pays.running_requests(most, fits)
+    costs = batch_costs(model, lengths, len(traffic.mean_length) - 1, most, scaling)
     ms = pays.of_running(costs.round_ms(traffic.unique_experts[:most], traffic.context_len), running)
     whole_ms = pays.for_all(ms, running)
     speed_up = pays.speed_ups(whole_ms, traffic.mean_length)
-    left_ms = costs.round_ms(traffic.left_out_experts[:, :most], traffic.left_out_context)
-    left_whole_ms = pays.for_all(pays.of_running(left_ms, running), running)
-    half = half_widths(pays.speed_ups(left_whole_ms, traffic.left_out_length))
-    half[:, 0] = np.nan
     states = pays.states_of(speed_up, running == np.arange(1, most + 1)[:, None])
     kv_read_needed, floor_most = break_evens(costs, traffic, running)
-    full = np.full(k_max + 1, float(traffic.num_experts))
-    without_base = replace(costs, base_ms=np.zeros_like(costs.base_ms))
-    off_rest = without_base.round_ms(traffic.unique_experts[:most], traffic.context_len)[:, 0]
     return Crossover(
         lengths=tuple(sorted({0, *lengths})),
         traffic=traffic,
         costs=costs,
         round_ms=ms,
         speed_up=speed_up,
-        half_width=np.where(np.isnan(speed_up), np.nan, half),
+        half_width=_half_widths(traffic, costs, running, speed_up),
         running=running,
         states=states,
         best=pays.best_length(speed_up),
         crossings=pays.crossings(states),
         acceptance_needed=pays.acceptance_needed(whole_ms),
-        off_base_needed_ms=pays.off_base_needed(whole_ms, off_rest, traffic.mean_length),
+        off_base_needed_ms=_off_base_needed(traffic, costs, whole_ms),
         off_base_ms=costs.base_ms[:, 0],
-        draft_request_most_ms=pays.draft_request_most(whole_ms, traffic.mean_length, scaling.draft_request_ms, running),
+        draft_request_most_ms=pays.draft_request_most(
+            whole_ms,
+            traffic.mean_length,
+            np.array([draft_request(model, k, scaling) for k in range(1, len(traffic.mean_length))]),
+            costs.further,
+            running,
+        ),
         kv_read_needed_ms=kv_read_needed,
         floor_most_ms=floor_most,
-        limit=pays.large_batch_speed_ups(
-            costs.growth_ms,
-            costs.round_ms(full[None], traffic.context_len)[-1],
-            traffic.context_len,
-            traffic.mean_length,
-        ),
+        limit=_limit(traffic, costs),
         most_requests=fits,
         clipped=most < traffic.most,
         ranges=tuple(pays.fewest_ranges(speed_up, noise)),
         noise=noise,
     )
+
+
+def _most_requests(traffic: Traffic, kv_tokens: int | None) -> NDArray[np.int64]:
+    """Requests whose KV fits, by draft length: (K + 1,); refuse a cache that holds not one."""
+    fits = pays.most_requests(kv_tokens, traffic.context_len, range(len(traffic.mean_length)))
+    if fits[0] < 1:
+        raise InputError(
+            f"the KV cache holds {kv_tokens} tokens, less than the {traffic.context_len[0]:.0f} of one context; give "
+            "--kv-tokens of the whole cache"
+        )
+    return fits
+
+
+def _half_widths(
+    traffic: Traffic, costs: BatchCosts, running: NDArray[np.int64], speed_up: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Half the 95 % intervals of the speed-ups, clusters left out one at a time: (B, K + 1)."""
+    ms = costs.round_ms(traffic.left_out_experts[:, : len(running)], traffic.left_out_context)
+    whole_ms = pays.for_all(pays.of_running(ms, running), running)
+    half = half_widths(pays.speed_ups(whole_ms, traffic.left_out_length))
+    half[:, 0] = np.nan
+    return np.where(np.isnan(speed_up), np.nan, half)
+
+
+def _off_base_needed(traffic: Traffic, costs: BatchCosts, whole_ms: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Base time of a K = 0 round above which speculation pays: (B,)."""
+    without_base = replace(costs, base_ms=np.zeros_like(costs.base_ms))
+    rest = without_base.round_ms(traffic.unique_experts[: len(whole_ms)], traffic.context_len)[:, 0]
+    return pays.off_base_needed(whole_ms, rest, traffic.mean_length)
+
+
+def _limit(traffic: Traffic, costs: BatchCosts) -> NDArray[np.float64]:
+    """Speed-ups as batches grow without end and touch all experts: (K + 1,)."""
+    full = np.full((1, len(traffic.mean_length)), float(traffic.num_experts))
+    full_ms = costs.round_ms(full, traffic.context_len)[-1]
+    return pays.large_batch_speed_ups(costs.growth_ms, full_ms, traffic.context_len, traffic.mean_length)

@@ -11,18 +11,21 @@ B0 requests, by number of tokens (only from B0 = 1) or by draft length:
     context = c[m] + c' (B - B0)
 
 with s the time of a further token besides its experts, `floor` the compute of a token, which hides behind the reading
-of experts until it is longer, and c' the time to read a token of context of a further request. What is not stated is
-0; `sensitivity` tells how far the answer rests on that. Nothing below the smallest measured batch size is made up.
-Drafting takes what it takes at B0, and more for further requests if said.
+of experts until it is longer, and c' the time to read a token of context of a further request: as two or more
+measured batch sizes tell it (`context_growth`), if it is not stated. What is neither stated nor told is 0;
+`sensitivity` tells how far the answer rests on that. Nothing below the smallest measured batch size is made up.
+Drafting takes what it takes at B0, and more for further requests if that is stated, or the two largest measured batch
+sizes that draft k tell it.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from oracle.crossover.context_growth import context_growth
 from oracle.errors import Faults
 from oracle.latency.model import LatencyModel
 
@@ -49,9 +52,10 @@ class Scaling:
     floor_ms
         Milliseconds of compute a token.
     kv_read_ms
-        c', milliseconds a token of context and further request; None: nothing; `FIRST_REQUEST`: as for the first.
+        c', milliseconds a token of context and further request; None: what several measured batch sizes tell, else
+        nothing; `FIRST_REQUEST`: as for the first.
     draft_request_ms
-        Milliseconds a draft token and further request.
+        Milliseconds a draft token and further request; None: what several measured batch sizes tell, else nothing.
     off_ms
         beta0 at m = 1 where the model lacks it: an assumption.
     """
@@ -60,7 +64,7 @@ class Scaling:
     token_ms: float | None = None
     floor_ms: float = 0.0
     kv_read_ms: float | Literal["first request"] | None = None
-    draft_request_ms: float = 0.0
+    draft_request_ms: float | None = None
     off_ms: float | None = None
 
     def __post_init__(self) -> None:
@@ -133,14 +137,32 @@ def batch_costs(model: LatencyModel, lengths: Sequence[int], k_max: int, most: i
     basis = np.zeros(shape, np.int8)
     growth = np.full((2, k_max + 1), np.nan)
     for k in sorted({0, *lengths}):
-        slope = _slope(model, k, scaling)
+        growing = Growing(_slope(model, k, scaling), _kv(model, k, scaling), draft_request(model, k, scaling))
         for B in range(1, most + 1):
-            basis[B - 1, k], cells = _cells(model, k, B, slope, scaling)
+            basis[B - 1, k], cells = _cells(model, k, B, growing, scaling)
             for name, value in cells.items():
                 found[name][B - 1, k] = value
-        block = next((each for each in reversed(model.blocks) if k + 1 in each.m), model.blocks[-1])
-        growth[:, k] = (k + 1) * (slope + scaling.floor_ms) + scaling.draft_request_ms * k, _kv(block, k, scaling)
+        growth[:, k] = (k + 1) * (growing.token_ms + scaling.floor_ms) + growing.draft_ms * k, growing.context_ms
     return BatchCosts(**found, basis=basis, growth_ms=growth)
+
+
+class Growing(NamedTuple):
+    """Milliseconds of a further token, of a token of context and of a draft token of a further request, for one k."""
+
+    token_ms: float
+    context_ms: float
+    draft_ms: float
+
+
+def draft_request(model: LatencyModel, k: int, scaling: Scaling) -> float:
+    """Time of a draft token for a further request."""
+    if scaling.draft_request_ms is not None:
+        return scaling.draft_request_ms
+    drafting = [block for block in model.blocks if k and block.has(k)]
+    if len(drafting) < 2:
+        return 0.0
+    (b1, low), (b2, high) = [(each.batch_size or 1, each.draft_ms(k)) for each in drafting[-2:]]
+    return max(0.0, (high - low) / ((b2 - b1) * k))
 
 
 def _slope(model: LatencyModel, k: int, scaling: Scaling) -> float:
@@ -154,14 +176,19 @@ def _slope(model: LatencyModel, k: int, scaling: Scaling) -> float:
     return max(0.0, (high - low) / ((b2 - b1) * (k + 1)))
 
 
-def _kv(block: LatencyModel, k: int, scaling: Scaling) -> float:
+def _kv(model: LatencyModel, k: int, scaling: Scaling) -> float:
+    """Time to read a token of context of a further request."""
+    if scaling.kv_read_ms is None:
+        told = context_growth(model, k)
+        return 0.0 if told is None else told.ms
     if scaling.kv_read_ms != FIRST_REQUEST:
-        return scaling.kv_read_ms or 0.0
+        return scaling.kv_read_ms
+    block = next((each for each in reversed(model.blocks) if k + 1 in each.m), model.blocks[-1])
     B0 = block.batch_size or 1
     return block.context_of(k + 1 if k + 1 in block.m else block.m[0]) / B0
 
 
-def _cells(model: LatencyModel, k: int, B: int, slope: float, scaling: Scaling) -> tuple[int, dict[str, float]]:
+def _cells(model: LatencyModel, k: int, B: int, growing: Growing, scaling: Scaling) -> tuple[int, dict[str, float]]:
     """Coefficients of one cell and what they rest on."""
     blocks = [block for block in model.blocks if k == 0 or block.has(k)]
     having = [block for block in blocks if k + 1 in block.m]
@@ -176,7 +203,7 @@ def _cells(model: LatencyModel, k: int, B: int, slope: float, scaling: Scaling) 
         low, high = (_measured(having[i], k) for i in (at - 1, at))
         return BETWEEN, {name: (1 - share) * low[name] + share * high[name] for name in low}
     block = having[at - 1] if at else blocks[0]
-    return _extrapolated(block, k, B, slope, scaling) if (block.batch_size or 1) <= B else (NOT_AVAILABLE, {})
+    return _extrapolated(block, k, B, growing, scaling) if (block.batch_size or 1) <= B else (NOT_AVAILABLE, {})
 
 
 def _measured(block: LatencyModel, k: int) -> dict[str, float]:
@@ -192,7 +219,9 @@ def _measured(block: LatencyModel, k: int) -> dict[str, float]:
     }
 
 
-def _extrapolated(block: LatencyModel, k: int, B: int, slope: float, scaling: Scaling) -> tuple[int, dict[str, float]]:
+def _extrapolated(
+    block: LatencyModel, k: int, B: int, growing: Growing, scaling: Scaling
+) -> tuple[int, dict[str, float]]:
     B0, m = block.batch_size or 1, k + 1
     tokens = m * B
     by_tokens = scaling.by == "tokens" and B0 == 1
@@ -201,10 +230,10 @@ def _extrapolated(block: LatencyModel, k: int, B: int, slope: float, scaling: Sc
     basis = EXTRAPOLATED
     if known:
         base, alpha, _ = block.coefficients(known[-1])
-        base += slope * (tokens - (known[-1] if by_tokens else m * B0))
+        base += growing.token_ms * (tokens - (known[-1] if by_tokens else m * B0))
     elif m == 1 and B0 == 1:  # experts and context are priced as at the next m; the base time is what is not known
         off_ms = np.nan if scaling.off_ms is None else scaling.off_ms
-        base, alpha = off_ms + slope * (tokens - 1), block.alpha_ms_per_expert[0]
+        base, alpha = off_ms + growing.token_ms * (tokens - 1), block.alpha_ms_per_expert[0]
         basis = NOT_AVAILABLE if scaling.off_ms is None else ASSUMED
     else:
         return NOT_AVAILABLE, {}
@@ -213,7 +242,7 @@ def _extrapolated(block: LatencyModel, k: int, B: int, slope: float, scaling: Sc
         "base_ms": base,
         "alpha_ms": alpha,
         "floor_ms": scaling.floor_ms * tokens,
-        "context_ms": own + _kv(block, k, scaling) * (B - B0),
-        "draft_ms": block.draft_ms(k) + (block.reject_ms if k else 0.0) + scaling.draft_request_ms * k * (B - B0),
+        "context_ms": own + growing.context_ms * (B - B0),
+        "draft_ms": block.draft_ms(k) + (block.reject_ms if k else 0.0) + growing.draft_ms * k * (B - B0),
         "further": float(B - B0),
     }

@@ -126,27 +126,26 @@ def off_base_needed(
 def draft_request_most(
     round_ms: NDArray[np.float64],
     mean_length: NDArray[np.float64],
-    assumed_ms: float,
-    running: NDArray[np.int64] | None = None,
+    assumed_ms: NDArray[np.float64],
+    further: NDArray[np.float64],
+    running: NDArray[np.int64],
 ) -> NDArray[np.float64]:
-    """Time of a draft token for a further request up to which some K >= 1 pays, milliseconds: (B,); NaN for B = 1.
+    """Time of a draft token for a further request up to which some K >= 1 pays, milliseconds: (B,).
 
-    Negative where no such time is short enough.
+    Negative where no such time is short enough; NaN where every request was timed.
 
     Parameters
     ----------
     round_ms : (B, K + 1)
-        With `assumed_ms` for each draft token and further request in it.
-    running : (B, K + 1), optional
-        Requests that run; without it all do. Rounds are then `for_all` of them.
+        `for_all` requests, with `assumed_ms` (by K >= 1, (K,)) for each draft token and further request in it.
+    further, running : (B, K + 1)
+        Requests beyond those that were timed, and those that run.
     """
-    tokens = np.arange(len(round_ms))[:, None] * np.arange(1.0, round_ms.shape[1])
-    if running is not None:
-        tokens = for_all((running[:, 1:] - 1) * np.arange(1.0, round_ms.shape[1]), running[:, 1:])
+    tokens = for_all(of_running(further, running)[:, 1:] * np.arange(1.0, round_ms.shape[1]), running[:, 1:])
     with np.errstate(divide="ignore", invalid="ignore"):
         spare = (mean_length[1:] / mean_length[0] * round_ms[:, :1] - round_ms[:, 1:]) / tokens
-    spare = np.where(np.isfinite(spare), spare, -np.inf).max(axis=1, initial=-np.inf)
-    return np.where(np.isfinite(spare), assumed_ms + spare, np.nan)
+    most = np.where(np.isfinite(spare), assumed_ms + spare, -np.inf).max(axis=1, initial=-np.inf)
+    return np.where(np.isfinite(most), most, np.nan)
 
 
 def large_batch_speed_ups(

@@ -13,6 +13,7 @@ from oracle.crossover.sampling import Paths
 from oracle.crossover.windows import Windows
 
 MOST_GROUPS = 40  # clusters are left out one at a time; more clusters than this, in so many groups
+_MASK_BYTES = 64 << 20  # of the masks of windows held by each thread, or those of one path
 _MOST_IN_SETS = 512  # tenants, of all sets of tenants for which the formula is worked out
 
 
@@ -70,17 +71,10 @@ def measure(
     shown
         Batch sizes for which the formula is worked out.
     """
-    from kernels.batch_union import batch_unions  # noqa: PLC0415  # numba is slow to import
-
-    owner = np.repeat(windows.pooled, np.diff(windows.first))
-    group = frozen(groups[owner])
-    variants = count + 1 if count > 1 else 1
-    width = -(-windows.num_experts // 64) * windows.layers
+    group = groups[np.repeat(windows.pooled, np.diff(windows.first))]
 
     def of_length(k: int) -> NDArray[np.float64]:
-        sums, reached = np.empty((variants, most), np.int64), np.empty((variants, most), np.int64)
-        scratch = np.empty(width, np.uint64), np.empty((variants, width), np.uint64)
-        batch_unions(windows.experts, windows.top_k, k + 1, paths.windows[k], group, *scratch, sums, reached)
+        sums, reached = _summed(windows, k, paths.windows[k], most, group, count + 1 if count > 1 else 1)
         whole = reached == paths.windows.shape[1]
         return np.where(whole, sums / (windows.layers * np.maximum(reached, 1)), np.nan)
 
@@ -92,6 +86,29 @@ def measure(
         popularity=_by_popularity(windows, paths, shown),
         distinct_to=paths.distinct_to,
     )
+
+
+def _summed(
+    windows: Windows, k: int, paths: NDArray[np.int32], most: int, group: NDArray[np.int32], variants: int
+) -> NDArray[np.int64]:
+    """What `batch_unions` gives of paths (S, L), sums and reached, (2, variants, most); as many at once as fit."""
+    from kernels.batch_union import batch_unions, window_masks  # noqa: PLC0415  # numba is slow to import
+
+    width = -(-windows.num_experts // 64) * windows.layers
+    held = _MASK_BYTES // (8 * width)
+    together = len(paths) if len(group) <= held else max(1, held // paths.shape[1])
+    found = np.zeros((2, variants, most), np.int64)
+    joined = np.empty((variants, width), np.uint64)
+    for start in range(0, len(paths), together):
+        part = paths[start : start + together]
+        used = np.zeros(len(group), np.bool_)
+        used[part] = True
+        chosen = np.flatnonzero(used).astype(np.int32)
+        place = np.cumsum(used, dtype=np.int32) - np.int32(1)
+        masks = np.empty((len(chosen), width), np.uint64)
+        window_masks(windows.experts, frozen(chosen), k + 1, (0,) * windows.top_k, masks)
+        batch_unions(frozen(masks), frozen(place[part]), frozen(group[chosen]), joined, *found)
+    return found
 
 
 def with_exact_singles(experts: BatchExperts, windows: Windows, groups: NDArray[np.int32]) -> BatchExperts:

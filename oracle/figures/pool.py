@@ -1,5 +1,7 @@
 """Figures of a memory plan: where the bytes go, tenants against the size of a draft, early exit by batch size."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -7,7 +9,7 @@ import numpy as np
 
 from oracle.figures.drawing import BLUE, GREEN, GREY, MARKS, ORANGE, PURPLE, RED, label, panels, save
 from oracle.figures.policies import plain_ticks
-from oracle.pool.answer import PoolAnswer
+from oracle.pool.answer import Choice, PoolAnswer
 from oracle.pool.budget import Budget, name_of, tenants_in
 from oracle.pool.early_exit import savings
 from oracle.pool.plan import GIB
@@ -19,9 +21,10 @@ if TYPE_CHECKING:
 
 _COLORS = (ORANGE, GREEN, PURPLE, RED, GREY, BLUE)
 _STYLES = ("-", "--", "-.", ":")
-_SIZES = 600  # of drafts that are drawn
+_SIZES = 300  # of drafts and batches that are drawn
+_EXIT_COLORS, _EXIT_STYLES = (GREEN, BLUE, RED, GREY), ("-.", "--", "-", ":")
 # what each part of a bar is called and drawn like
-_PARTS = (
+PARTS = (
     ("used_weights_bytes", "weights a token uses", BLUE, ""),
     ("idle_weights_bytes", "weights it does not use", "#8FC4E8", "//"),
     ("reserve_bytes", "reserve", GREY, ""),
@@ -31,26 +34,47 @@ _PARTS = (
 )
 
 
+def bars(found: PoolAnswer) -> list[tuple[str, Budget]]:
+    """Give name and budget of every bar: each precision, then each speed-up at the first that fits."""
+    plain = [(served_name(found, choice), choice.budget) for choice in found.choices]
+    return [*plain, *((f"with {each.speedup.name}", each.having) for each in _here(found))]
+
+
+def served_name(found: PoolAnswer, choice: Choice) -> str:
+    """Name a choice; where weights and reserve were not stated, it is the pool that was."""
+    stated = found.plan.precisions or found.plan.kv_precisions
+    return name_of(found.plan, choice.served) if stated else "pool"
+
+
+def _here(found: PoolAnswer) -> list[Worth]:
+    return [each for i, each in found.worths if i == found.chosen]
+
+
+def size_of(laid: Budget, part: str) -> float:
+    """Give GiB of one of `PARTS`; nothing is free where the budget is exceeded."""
+    return float(max(0, getattr(laid, part)) / GIB)
+
+
 def memory_bars(found: PoolAnswer, path: Path) -> Path:
     """Draw a bar for every precision, and for every speed-up where one fits; beyond the usable memory nothing does."""
     usable = found.plan.memory.usable_bytes / GIB
-    bars = [(label(name_of(found.plan, choice.served)), choice.budget) for choice in found.choices]
-    bars += [(f"with {label(each.speedup.name)}", each.having) for i, each in found.worths if i == found.chosen]
-    with panels(1, width=6.4, height=1.3 + 0.34 * len(bars)) as (figure, (ax,)):
-        before = np.zeros(len(bars))
-        for name, what, color, hatch in _PARTS:
-            sizes = np.array([max(0, getattr(laid, name)) / GIB for _, laid in bars])
+    laid_out = bars(found)
+    names = [label(name) for name, _ in laid_out]
+    with panels(1, width=6.4, height=1.3 + 0.34 * len(names)) as (figure, (ax,)):
+        before = np.zeros(len(names))
+        for name, what, color, hatch in PARTS:
+            sizes = np.array([size_of(laid, name) for _, laid in laid_out])
             if sizes.any():
-                ax.barh(range(len(bars)), sizes, 0.7, before, color=color, hatch=hatch, edgecolor="white", label=what)
+                ax.barh(range(len(names)), sizes, 0.7, before, color=color, hatch=hatch, edgecolor="white", label=what)
             before += sizes
-        for i, (_, laid) in enumerate(bars):
+        for i, (_, laid) in enumerate(laid_out):
             end = max(usable, (laid.usable_bytes - laid.pool_bytes) / GIB)
             ax.annotate(_said(laid), (end, i), (4, 0), textcoords="offset points", va="center", fontsize=8)
-        if found.chosen is not None and len(bars) > len(found.choices):
-            ax.set_title(f"below the dotted line: at {bars[found.chosen][0]}, the first that fits")
+        if found.chosen is not None and len(names) > len(found.choices):
+            ax.set_title(f"below the dotted line: at {names[found.chosen]}, the first that fits")
             ax.axhline(len(found.choices) - 0.5, color=GREY, linewidth=0.7, linestyle=":")
         ax.axvline(usable, color="black", linewidth=1.0)
-        ax.set_yticks(range(len(bars)), [name for name, _ in bars])
+        ax.set_yticks(range(len(names)), names)
         ax.invert_yaxis()
         ax.grid(visible=False, axis="y")
         ax.set_xlim(right=1.25 * max(float(before.max()), usable))
@@ -72,39 +96,35 @@ def has_tenants(found: PoolAnswer) -> bool:
     return found.chosen is not None and found.plan.kv is not None and any(i == found.chosen for i, _ in found.worths)
 
 
-def tenants_by_draft_size(found: PoolAnswer, path: Path) -> Path:
-    """Draw tenants that fit and tokens a second at a full pool against the size of each draft, with break-evens."""
-    worths = [each for i, each in found.worths if i == found.chosen]
-    pool = worths[0].without.pool_bytes / GIB
-    timed = any(each.gain is not None for each in worths)
-    rows = 2 if timed else 1
-    with panels(1, rows, width=6.2, height=2.5, sharex=True) as (figure, axes):
-        for i, each in enumerate(worths):
-            color, style = _COLORS[i % len(_COLORS)], _STYLES[i % 4]
-            sizes = np.linspace(0.0, pool * GIB, _SIZES).round()
-            held = np.array([_held(each, int(size)) for size in sizes], dtype=np.float64)
-            here, own = each.having.draft_bytes, float(each.having.tenants or 0)
-            mark, name = MARKS[i % len(MARKS)], label(each.speedup.name)
-            axes[0].plot([here / GIB], [own], color=color, marker=mark, linestyle=style if here else "none", label=name)
-            if here:  # one that has no weights has no other size
-                axes[0].plot(sizes / GIB, held, color=color, linestyle=style)
-            if each.gain is not None:
-                _gain(axes[1], found, each, (sizes, held), i)
-            if each.most_draft_bytes is not None and each.most_draft_bytes >= 0:
-                for ax in axes:
-                    ax.axvline(each.most_draft_bytes / GIB, color=color, linewidth=0.9, linestyle=":")
-        axes[0].axhline(worths[0].without.tenants or 0, color="black", linewidth=0.8)
-        axes[0].set_ylabel("tenants that fit")
-        axes[0].set_ylim(bottom=0)
-        axes[0].set_title("marks: the draft as stated; black: without drafts; dotted verticals: the largest that pays")
-        if timed:
-            axes[1].axhline(1.0, color="black", linewidth=0.8)
-            axes[1].set_ylabel("tokens/s over those without")
-            axes[1].set_ylim(bottom=0)
-        axes[-1].set_xlim(-0.01 * pool, pool)
-        axes[-1].set_xlabel("GiB that the draft takes from the pool (its own KV and draft length as stated)")
-        figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=3)
-        return save(figure, path)
+@dataclass(frozen=True)
+class DraftLine:
+    """A speed-up with drafts of every size in its place.
+
+    Attributes
+    ----------
+    worth
+        The speed-up as stated.
+    draft_bytes, tenants : (n,) float64
+        Sizes of draft, and tenants that fit beside each; none where it has no weights, hence no other size.
+    gain : (n,) float64
+        Tokens a second of a full pool over those without; None where times or acceptance were left open.
+    """
+
+    worth: Worth
+    draft_bytes: Numbers
+    tenants: Numbers
+    gain: Numbers | None
+
+
+def draft_lines(found: PoolAnswer) -> list[DraftLine]:
+    """Give each speed-up at the first precision that fits, with drafts of every size."""
+    lines = []
+    for each in _here(found):
+        count = _SIZES if each.having.draft_bytes else 0
+        sizes = np.linspace(0.0, each.without.pool_bytes, count).round()
+        held = np.array([_held(each, int(size)) for size in sizes], dtype=np.float64)
+        lines.append(DraftLine(each, sizes, held, _gain(found, each, sizes, held)))
+    return lines
 
 
 def _held(each: Worth, size: int) -> int:
@@ -113,41 +133,90 @@ def _held(each: Worth, size: int) -> int:
     return 0 if mean is None else tenants_in(each.without.pool_bytes - size, mean)
 
 
-def _gain(ax: "Axes", found: PoolAnswer, each: Worth, sized: tuple[Numbers, Numbers], i: int) -> None:
-    """Draw tokens a second with a draft of every size over those without."""
-    sizes, held = sized
+def _gain(found: PoolAnswer, each: Worth, sizes: Numbers, held: Numbers) -> Numbers | None:
+    """Tokens a second with a draft of every size over those without."""
     served = found.choices[found.chosen or 0].served
-    line, step = (
-        round_line(found.plan, served, each.speedup, held),
-        step_ms(found.plan, served, each.without.tenants or 0),
-    )
+    line = round_line(found.plan, served, each.speedup, held)
+    step = step_ms(found.plan, served, each.without.tenants or 0)
     if line is None or step is None or each.speedup.length is None or each.gain is None:
-        return
+        return None
     took = line.fixed_ms + line.ms_per_draft_byte * sizes
-    gain = each.speedup.length * held / took * float(step) / (each.without.tenants or 1)
-    color = _COLORS[i % len(_COLORS)]
-    if each.having.draft_bytes:
-        ax.plot(sizes / GIB, gain, color=color, linestyle=_STYLES[i % 4])
-    ax.plot([each.having.draft_bytes / GIB], [each.gain], color=color, marker=MARKS[i % len(MARKS)], linestyle="none")
+    return np.asarray(each.speedup.length * held / took * float(step) / (each.without.tenants or 1))
+
+
+def tenants_by_draft_size(found: PoolAnswer, path: Path) -> Path:
+    """Draw tenants that fit and tokens a second at a full pool against the size of each draft, with break-evens."""
+    lines = draft_lines(found)
+    without = lines[0].worth.without
+    timed = any(line.worth.gain is not None for line in lines)
+    with panels(1, 2 if timed else 1, width=6.2, height=2.5, sharex=True) as (figure, axes):
+        for i, line in enumerate(lines):
+            _draft_line(axes, line, i)
+        axes[0].axhline(without.tenants or 0, color="black", linewidth=0.8)
+        axes[0].set_ylabel("tenants that fit")
+        axes[0].set_ylim(bottom=0)
+        axes[0].set_title("marks: the draft as stated; black: without drafts; dotted verticals: the largest that pays")
+        if timed:
+            axes[1].axhline(1.0, color="black", linewidth=0.8)
+            axes[1].set_ylabel("tokens/s over those without")
+            axes[1].set_ylim(bottom=0)
+        axes[-1].set_xlim(-0.01 * without.pool_bytes / GIB, without.pool_bytes / GIB)
+        axes[-1].set_xlabel("GiB that the draft takes from the pool (its own KV and draft length as stated)")
+        figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=3)
+        return save(figure, path)
+
+
+def _draft_line(axes: "Sequence[Axes]", line: DraftLine, i: int) -> None:
+    """Draw one speed-up: a mark where it is, and a line over the sizes of draft."""
+    worth = line.worth
+    color, style, mark = _COLORS[i % len(_COLORS)], _STYLES[i % 4], MARKS[i % len(MARKS)]
+    here, own = worth.having.draft_bytes / GIB, float(worth.having.tenants or 0)
+    alone = style if len(line.draft_bytes) else "none"
+    axes[0].plot(
+        [here], [own], color=color, marker=mark, linestyle=alone, label=label(worth.speedup.name), clip_on=False
+    )
+    axes[0].plot(line.draft_bytes / GIB, line.tenants, color=color, linestyle=style)
+    if line.gain is not None:
+        axes[1].plot(line.draft_bytes / GIB, line.gain, color=color, linestyle=style)
+    if worth.gain is not None:
+        axes[1].plot([here], [worth.gain], color=color, marker=mark, linestyle="none", clip_on=False)
+    if worth.most_draft_bytes is not None and worth.most_draft_bytes >= 0:
+        for ax in axes:
+            ax.axvline(worth.most_draft_bytes / GIB, color=color, linewidth=0.9, linestyle=":")
+
+
+def early_exit_lines(found: PoolAnswer) -> tuple[Numbers, dict[str, Numbers]]:
+    """Give batch sizes, and the share of a step's time that each way of handling exits saves.
+
+    Raises
+    ------
+    ValueError
+        No early exit was stated.
+    """
+    exits, shown = found.plan.early_exit, found.early_exit
+    if exits is None or shown is None:
+        raise ValueError("no early exit was stated")
+    B = np.unique(np.geomspace(1, shown.batch[-1], _SIZES).round())
+    saved = savings(exits, B)
+    return B, {
+        "freed rows refilled at once": saved.refilling,
+        "batch compacted after each exit": saved.compaction,
+        "lockstep": saved.lockstep,
+        "batch 1 over B": saved.lockstep[0] / B,
+    }
 
 
 def early_exit_by_batch(found: PoolAnswer, path: Path) -> Path:
     """Draw what early exit saves by batch size: lockstep, compaction, refilling, and the inverse law."""
-    exits, shown = found.plan.early_exit, found.early_exit
-    if exits is None or shown is None:
-        raise ValueError("no early exit was stated")
-    B = np.unique(np.geomspace(1, shown.batch[-1], 200).round())
-    saved = savings(exits, B)
+    B, lines = early_exit_lines(found)
     with panels(1, width=5.6, height=3.2) as (figure, (ax,)):
-        ax.plot(B, 100 * saved.refilling, color=GREEN, linestyle="-.", label="freed rows refilled at once")
-        ax.plot(B, 100 * saved.compaction, color=BLUE, linestyle="--", label="batch compacted after each exit")
-        ax.plot(B, 100 * saved.lockstep, color=RED, label="lockstep")
-        ax.plot(B, 100 * saved.lockstep[0] / B, color=GREY, linewidth=0.9, linestyle=":", label="batch 1 over B")
+        for (name, saved), color, style in zip(lines.items(), _EXIT_COLORS, _EXIT_STYLES, strict=True):
+            ax.plot(B, 100 * saved, color=color, linestyle=style, label=name)
         ax.axhline(0.0, color="black", linewidth=0.8)
         asked = found.at_once
         if asked:
             ax.axvline(asked, color="black", linewidth=0.8, linestyle=":")
-            middle = (asked, 50 * float(saved.refilling[0]))
+            middle = (asked, 50 * float(lines["lockstep"][0]))
             ax.annotate(f"{asked:,} tenants", middle, (4, 0), textcoords="offset points", fontsize=8)
         ax.set_xscale("log")
         plain_ticks(ax)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from oracle.levers.cost import Parts, capacity, cost_parts
 from oracle.levers.deployment import Deployment
 from oracle.levers.fitted import FittedChain, FittedEta, FittedOverhead
+from oracle.levers.identified import Identified
 from oracle.levers.procedure import (
     Configuration,
     Decisions,
@@ -60,8 +61,8 @@ class Answer:
 
     Attributes
     ----------
-    deployment, regime
-        What was asked; `regime` is one, of shape ().
+    deployment, regime, low, high
+        What was asked; each regime is one, of shape (); `low` and `high` hold the ends of the intervals.
     joint, literal, aware, capped
         The cheapest configuration; those of the source's order, literal and speculation-aware; the cheapest with
         admission capped.
@@ -91,6 +92,8 @@ class Answer:
 
     deployment: Deployment
     regime: Regime
+    low: Regime
+    high: Regime
     joint: Decisions
     literal: Decisions
     aware: Decisions
@@ -123,6 +126,7 @@ class Fitted:
     etas: tuple[FittedEta, ...] = ()
     overhead: FittedOverhead | None = None
     chains: tuple[FittedChain, ...] = ()
+    identified: tuple[Identified, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -162,6 +166,7 @@ def answer(deployment: Deployment, regime: Regime, low: Regime | None = None, hi
     return Answer(
         deployment,
         regime,
+        *ends,
         joint,
         decide_ordered(deployment, regime),
         decide_ordered(deployment, regime, speculation_aware=True),

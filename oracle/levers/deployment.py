@@ -7,6 +7,7 @@ from oracle.errors import MOST_DRAFT_TOKENS, Faults, InputError, printable
 from oracle.levers.matches import READINGS, Reading
 
 WIDEST = 8.0  # bytes a parameter: float64
+_RATIO = 2.0  # up to here a number above 1 is rather a ratio than a percentage
 
 
 @dataclass(frozen=True)
@@ -181,7 +182,7 @@ def _check_numbers(deployment: Deployment, faults: Faults) -> None:
         _check("price_per_hour", deployment.price_per_hour, faults, least=0.0)
     if deployment.min_quality is not None and not math.isfinite(deployment.min_quality):
         faults.add(f"min_quality is {deployment.min_quality}; it is a finite number")
-    if deployment.parameters_read > deployment.parameters:
+    if deployment.parameters_read > deployment.parameters > 0:
         faults.add(
             f"parameters_read is {deployment.parameters_read:g}, more than the {deployment.parameters:g} that there "
             "are; give what a decode step of a full batch reads"
@@ -242,5 +243,16 @@ def _check(
         for word, bound in (("at least", least), ("above", above), ("at most", most), ("below", below))
         if math.isfinite(bound)
     ]
-    percent = f"; a percentage is written as a fraction: {value / 100:g}" if most == 1.0 and 1 < value <= 100 else ""
-    faults.add(f"{name} is {value:g}; it is a finite number {' and '.join(rules)}{percent}")
+    faults.add(f"{name} is {value:g}; it is a finite number {' and '.join(rules)}{_slip(name, value, most)}")
+
+
+def _slip(name: str, value: float, most: float) -> str:
+    """Say what is likely meant by a share above 1."""
+    if most != 1.0 or not 1 < value <= 100:
+        return ""
+    if name.endswith("eta") and value <= _RATIO:
+        return (
+            f"; a measured ratio above 1 is outside this model, where it counts as 1; if it is {value:g} %, write "
+            f"{value / 100:g}"
+        )
+    return f"; a percentage is written as a fraction: {value / 100:g}"

@@ -20,9 +20,9 @@ from oracle.errors import Faults, InputError, InputWarning, printable
 from oracle.files import read_text, shown
 from oracle.latency.model_checks import check_keys, check_number, kind_of
 from oracle.levers.deployment import Deployment, Precision, Speculation
-from oracle.levers.handwritten import tree_from_text
+from oracle.levers.handwritten import check_format, tree_from_text
 from oracle.levers.procedure import Configuration
-from oracle.levers.traffic_file import PlainTraffic, check_plain
+from oracle.levers.traffic_file import PlainTraffic, check_plain, check_values
 
 FORMAT = "draft-oracle/deployment"
 VERSION = 1
@@ -81,20 +81,18 @@ def deployment_from_text(text: str, source: str) -> DeploymentFile:
         All faults at once.
     """
     tree = tree_from_text(text, source)
-    if tree.get("format") != FORMAT or tree.get("version") != VERSION or tree["version"] is True:
-        found = f"{printable(repr(tree.get('format')), 40)}, {printable(repr(tree.get('version')), 40)}"
-        raise InputError(
-            f'{source}: format and version are {found}; a deployment says format = "{FORMAT}", version = {VERSION}'
-        )
     faults = Faults()
-    needed = ("format", "version", "hardware", "model", "costs", "speculation", "precision")
-    check_keys(tree, f"{source}: ", needed, ("assumptions", "traffic", "running", "min_quality"), faults, _OF)
+    needed = ("hardware", "model", "costs", "speculation", "precision")
+    check_format(tree, source, FORMAT, VERSION, _OF, needed, faults)
+    optional = ("format", "version", "assumptions", "traffic", "running", "min_quality")
+    check_keys(tree, f"{source}: ", needed, optional, faults, _OF)
     given = {name: _section(tree, name, source, faults) for name in _NUMBERS}
     how = given.pop("speculation")
     precisions = _precisions(tree, source, faults)
     if "min_quality" in tree and check_number(tree["min_quality"], f"{source}: min_quality", faults):
         given["quality"] = {"min_quality": tree["min_quality"]}
     traffic = check_plain(_table(tree, "traffic", source, faults), f"{source}: traffic.", faults)
+    check_values(f"{source}: traffic", traffic, faults)
     deployment = _built(given, how, precisions, source, faults)
     running = _running(tree, precisions, source, faults)
     faults.raise_if_any()
@@ -191,12 +189,11 @@ def _built(
     faults: Faults,
 ) -> Deployment | None:
     values = {key: value for section in given.values() for key, value in section.items()}
-    try:
-        return Deployment(**values, precisions=precisions, speculation=Speculation(**how))
-    except InputError as error:
-        for fault in error.faults:
-            faults.add(f"{source}: {fault}")
-        return None
+    own = Faults()
+    found = own.made(lambda: Deployment(**values, precisions=precisions, speculation=Speculation(**how)))
+    for fault in own:
+        faults.add(f"{source}: {fault}")
+    return found
 
 
 def _warn_of_rising_eta(deployment: Deployment, source: str) -> None:

@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.special import stdtrit
 
 from oracle.errors import InputError, printable
 from oracle.levers.deployment import Deployment
@@ -38,6 +40,8 @@ class Measured:
         Rounds over which it was counted.
     survival
         Share of rounds in which at least 1, 2, … draft tokens were accepted.
+    break_even
+        Ends of the repetitiveness at which speculation was seen to break even.
     """
 
     precision: str
@@ -48,6 +52,7 @@ class Measured:
     acceptance: float | None = None
     rounds: int | None = None
     survival: tuple[float, ...] | None = None
+    break_even: tuple[float, float] | None = None
 
     @property
     def first_acceptance(self) -> float | None:
@@ -77,12 +82,17 @@ class FittedEta:
 
 @dataclass(frozen=True)
 class FittedOverhead:
-    """Host time of a round and B_v, with the number of measurements and their root mean square residual, ms."""
+    """Host time of a round and B_v, with the number of measurements and their root mean square residual, ms.
+
+    Intervals are 95 %, from what is left over the line; None from two measurements, or where the line was held at 0.
+    """
 
     round_host_ms: float
     verify_batch: float
     n: int
     residual_ms: float
+    host_interval: tuple[float, float] | None = None
+    verify_interval: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -157,6 +167,7 @@ def fit_overhead(deployment: Deployment, rows: Sequence[Measured]) -> FittedOver
             "another batch size, to tell it from host work"
         )
     slope, host = np.polynomial.Polynomial.fit(x, y, 1).convert().coef[::-1]
+    spread = _line_errors(x, y - host - slope * x) if host >= 0 else None
     if host < 0:  # nothing takes negative time: the nearest model without host work
         host, slope = 0.0, float(x @ y / (x @ x))
     if slope <= 0:
@@ -165,7 +176,25 @@ def fit_overhead(deployment: Deployment, rows: Sequence[Measured]) -> FittedOver
             "step_on_ms is a whole round and step_off_ms a step without speculation, at the same batch size"
         )
     residual = float(np.sqrt(np.mean((y - host - slope * x) ** 2)))
-    return FittedOverhead(float(host), float(1 / slope), len(timed), residual)
+    found = FittedOverhead(float(host), float(1 / slope), len(timed), residual)
+    if spread is None:
+        return found
+    least = slope - spread[0]
+    return replace(
+        found,
+        host_interval=(max(0.0, float(host - spread[1])), float(host + spread[1])),
+        verify_interval=(float(1 / (slope + spread[0])), float(1 / least) if least > 0 else math.inf),
+    )
+
+
+def _line_errors(x: NDArray[np.float64], left: NDArray[np.float64]) -> tuple[float, float] | None:
+    """Half-widths of the 95 % intervals of slope and intercept of a line; None from two points."""
+    free = len(x) - 2
+    if free < 1:
+        return None
+    away = float(((x - x.mean()) ** 2).sum())
+    scale = stdtrit(free, 0.975) * math.sqrt(float(left @ left) / free)
+    return scale / math.sqrt(away), scale * math.sqrt(1 / len(x) + float(x.mean()) ** 2 / away)
 
 
 def fit_autocorrelation(rows: Sequence[Measured]) -> tuple[FittedChain, ...]:

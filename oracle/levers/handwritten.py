@@ -2,9 +2,10 @@
 
 import re
 import tomllib
+from collections.abc import Collection
 from typing import Any
 
-from oracle.errors import InputError, printable
+from oracle.errors import Faults, InputError, printable
 from oracle.latency.strict_json import read_strictly
 
 LONGEST = 1 << 20  # characters of TOML, which people type
@@ -37,3 +38,23 @@ def tree_from_text(text: str, source: str) -> dict[str, Any]:
         return tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # ValueError: a number of thousands of digits, too
         raise InputError(f"{source}: not TOML ({printable(str(error), 200)}); mend it there, or give JSON") from error
+
+
+def check_format(
+    tree: dict[str, Any], source: str, form: str, version: int, of: str, sections: Collection[str], faults: Faults
+) -> None:
+    """Note a file that does not say what it is; `of` is what it should hold, in some of the `sections`.
+
+    Raises
+    ------
+    InputError
+        It says that it is something else, or looks like it, so that its other faults would mean nothing.
+    """
+    given = (tree.get("format"), tree.get("version"))
+    if given == (form, version) and given[1] is not True:
+        return
+    found = ", ".join(printable(repr(each), 40) for each in given)
+    fault = f'{source}: format and version are {found}; {of} says format = "{form}", version = {version}'
+    if given[0] not in (None, form) or not tree.keys() & set(sections):
+        raise InputError(fault)
+    faults.add(fault)

@@ -1,36 +1,55 @@
 """Measurements by precision, typed as CSV or JSON: acceptance, and steps with and without speculation."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from oracle.acceptance.rows import Row, csv_rows, json_rows, number_of, text_of
-from oracle.errors import Faults
+from oracle.errors import Faults, printable
 from oracle.levers.fitted import Measured
 
-COLUMNS = ("precision", "batch_size", "draft_length", "step_off_ms", "step_on_ms", "acceptance", "rounds")
+_BREAK_EVEN = ("break_even", "break_even_low", "break_even_high")
+COLUMNS = (
+    "precision",
+    "batch_size",
+    "draft_length",
+    "step_off_ms",
+    "step_on_ms",
+    "acceptance",
+    "rounds",
+    *_BREAK_EVEN,
+)
 JSON_KEYS = (*COLUMNS, "survival")
 
 
-def measured_from_text(text: str, source: str) -> tuple[Measured, ...]:
+def measured_from_text(text: str, source: str, precisions: Sequence[str] | None = None) -> tuple[Measured, ...]:
     """Read one row a measurement; `survival`, a list by position, in JSON only.
+
+    Parameters
+    ----------
+    precisions
+        Names that a row may give; None: any.
 
     Raises
     ------
     InputError
-        All faults at once: unknown columns, a row without precision or without anything measured, a step time without
-        its partner or its batch size, an acceptance above 1.
+        All faults at once: unknown columns, a row without precision or of an unknown one, without anything
+        measured, a step time without its partner or its batch size, an acceptance above 1.
     """
     is_json = text.lstrip()[:1] in ("[", "{")
     rows = json_rows(text, source, "measured", JSON_KEYS) if is_json else csv_rows(text, source, COLUMNS)
     faults = Faults()
-    found = [_measured(row, place, faults) for place, row in rows]
+    found = [_measured(row, place, precisions, faults) for place, row in rows]
     faults.raise_if_any()
     return tuple(found)
 
 
-def _measured(row: Row, place: str, faults: Faults) -> Measured:
+def _measured(row: Row, place: str, precisions: Sequence[str] | None, faults: Faults) -> Measured:
     name = text_of(row, "precision", place, faults)
     if name is None:
         faults.add(f"{place}: precision is missing; name one of the deployment's")
+    elif precisions is not None and name not in precisions:
+        known = ", ".join(map(printable, precisions))
+        faults.add(f"{place}: {printable(name)!r} is not a precision of this deployment; it has {known}")
     values: dict[str, Any] = {key: number_of(row, key, place, faults, least=1.0) for key in ("batch_size",)}
     for key in ("draft_length", "rounds"):
         value = number_of(row, key, place, faults, whole=True, least=1.0)
@@ -46,9 +65,29 @@ def _measured(row: Row, place: str, faults: Faults) -> Measured:
         )
     if timed and row.get("batch_size") is None:
         faults.add(f"{place}: batch_size is missing; step times need it")
-    if not timed and row.get("acceptance") is None and row.get("survival") is None:
-        faults.add(f"{place}: nothing was measured; give acceptance, or step_off_ms and step_on_ms")
-    return Measured(name or "", **values, survival=_survival(row, place, faults))
+    if not timed and all(row.get(key) is None for key in ("acceptance", "survival", "break_even")):
+        faults.add(f"{place}: nothing was measured; give acceptance, or step_off_ms and step_on_ms, or break_even")
+    curve, ends = _survival(row, place, faults), _break_even(row, place, faults)
+    return Measured(name or "", **values, survival=curve, break_even=ends)
+
+
+def _break_even(row: Row, place: str, faults: Faults) -> tuple[float, float] | None:
+    """Read the repetitiveness at which speculation breaks even, with its ends; without them it is exact."""
+    value, low, high = (number_of(row, key, place, faults, least=0.0, most=1.0) for key in _BREAK_EVEN)
+    given = [key for key in _BREAK_EVEN if row.get(key) is not None]
+    if not given:
+        return None
+    if row.get("batch_size") is None:
+        faults.add(f"{place}: batch_size is missing; a break-even needs it")
+    if given not in ([_BREAK_EVEN[0]], list(_BREAK_EVEN)):
+        faults.add(f"{place}: {', '.join(given)} without the others; give break_even, alone or with both ends")
+        return None
+    if value is None or (len(given) > 1 and (low is None or high is None)):
+        return None
+    ends = (value if low is None else low, value if high is None else high)
+    if not ends[0] <= value <= ends[1]:
+        faults.add(f"{place}: break_even is {value:g} in [{ends[0]:g}, {ends[1]:g}]; an interval holds the value")
+    return ends
 
 
 def _survival(row: Row, place: str, faults: Faults) -> tuple[float, ...] | None:

@@ -1,6 +1,6 @@
 """A traffic regime: who is there at once, how much of the prompts is shared, how repetitive the text is, how long."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -12,6 +12,7 @@ from oracle.errors import Faults, printable
 
 Numbers = NDArray[np.float64]
 SHARES = ("prefix_share", "repetitiveness")
+_KILO, _FEW = 1000.0, 16.0  # a context some times the prompt, in thousands, is still far less than the prompt
 
 
 @dataclass(frozen=True)
@@ -89,16 +90,26 @@ def make_regime(place: str = "traffic", **values: ArrayLike) -> Regime:
     laid = dict(zip(NAMES, _same_shape(arrays), strict=True))
     if not laid["concurrency"].size:
         faults.add(f"{place}: holds no regimes; give at least one")
-    for name, array in arrays.items():
-        check_range(name, array, place, faults)
-    short = laid["context_tokens"] < laid["prompt_tokens"]
-    if short.any():
-        faults.add(
-            f"{place}{_where(short)}: context_tokens is {laid['context_tokens'][short].flat[0]:g}, less than the "
-            f"prompt's {laid['prompt_tokens'][short].flat[0]:g}; a request holds its whole prompt in the KV cache"
-        )
+    check_regimes(laid, place, faults)
     faults.raise_if_any()
     return Regime(**{name: frozen(array) for name, array in laid.items()})
+
+
+def check_regimes(arrays: Mapping[str, Numbers], place: str, faults: Faults) -> None:
+    """Note what is out of range or contradicts; some attributes of `Regime` may be missing."""
+    for name, array in arrays.items():
+        check_range(name, array, place, faults)
+    if not {"context_tokens", "prompt_tokens"} <= arrays.keys():
+        return
+    context, prompt = arrays["context_tokens"], arrays["prompt_tokens"]
+    short = context < prompt
+    if short.any():
+        held, whole = float(context[short].flat[0]), float(prompt[short].flat[0])
+        slip = "; tokens are counted one by one, not in thousands" if held < whole / _KILO * _FEW else ""
+        faults.add(
+            f"{place}{_where(short)}: context_tokens is {held:g}, less than the prompt's {whole:g}; a request holds "
+            f"its whole prompt in the KV cache{slip}"
+        )
 
 
 def check_range(name: str, array: Numbers, place: str, faults: Faults) -> None:

@@ -6,27 +6,31 @@ Values are a table of the keys of `Regime`, with `repetitiveness_low`, `repetiti
 which repetitiveness was measured). Columns that a series lacks are taken from the deployment's [traffic].
 """
 
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from oracle.acceptance.rows import Row, csv_rows, json_rows, number_of, text_of
-from oracle.errors import Faults, InputError, printable
+from oracle.errors import Faults, InputWarning, printable
 from oracle.latency.model_checks import check_keys, check_number
 from oracle.levers.handwritten import tree_from_text
 from oracle.levers.matches import Reading
-from oracle.levers.regime import NAMES, SHARES, Numbers, Regime, make_regime
+from oracle.levers.regime import NAMES, SHARES, Numbers, Regime, check_regimes, make_regime
 
 INTERVALS = tuple(f"{name}_{end}" for name in SHARES for end in ("low", "high"))
 COLUMNS = ("slot", "tenant", "tokens", *NAMES, *INTERVALS, "reading")
-_NUMBERS = {"tokens", *NAMES, *INTERVALS}
 _SHARE_OF = {  # readings under which repetitiveness is the same quantity
     **dict.fromkeys(("independent", "stationary"), "of first draft tokens, those accepted"),
     **dict.fromkeys(("gated", "renewal"), "of all tokens, those that match"),
 }
 PlainTraffic = Mapping[str, float]
+# Completes what a file states where the deployment that would complete it is not known.
+ANY: PlainTraffic = {name: 1e300 if name == "context_tokens" else 1.0 for name in NAMES}
+_LETTERS = dict(zip(("C", "rho", "r", "L_in", "L_out", "L_ctx"), NAMES, strict=True))  # of the equations
+_SHORT = 32.0  # tokens of context: no server holds fewer, and few as many thousands
 
 
 @dataclass(frozen=True)
@@ -60,6 +64,9 @@ class Traffic:
 
 def check_plain(table: Mapping[str, Any], place: str, faults: Faults) -> PlainTraffic:
     """Check the keys and kinds of a table of values; what is missing may still come from elsewhere."""
+    for key in (key for key in table if key in _LETTERS):
+        faults.add(f"{place}{key} is not a key of traffic; it is written {_LETTERS[key]}")
+    table = {_LETTERS.get(key, key): value for key, value in table.items()}
     check_keys(table, place, (), (*NAMES, *INTERVALS), faults, "traffic")
     return {
         key: float(value)
@@ -79,6 +86,10 @@ def plain_traffic(values: PlainTraffic, source: str) -> Traffic:
     faults = Faults()
     _check_row(source, values, faults)
     faults.raise_if_any()
+    return _plain(values, source)
+
+
+def _plain(values: PlainTraffic, source: str) -> Traffic:
     return _laid_out(None, ("",), [(source, dict(values))], source, np.ones(1))
 
 
@@ -108,8 +119,10 @@ def traffic_from_text(
         return series_from_text(text, source, otherwise, reading)
     faults = Faults()
     values = check_plain(tree, f"{source}: ", faults)
+    whole = completed(values, otherwise)
+    _check_row(source, whole, faults, wrong=tree.keys() - values.keys())
     faults.raise_if_any()
-    return (plain_traffic(completed(values, otherwise), source),)
+    return (_plain(whole, source),)
 
 
 def completed(values: PlainTraffic, otherwise: PlainTraffic) -> dict[str, float]:
@@ -144,8 +157,7 @@ def series_from_text(
         slot, tenant = (text_of(_as_text(row, name), name, place, faults) for name in ("slot", "tenant"))
         _check_reading(text_of(row, "reading", place, faults), reading, place, faults)
         whole: dict[str, Any] = {**completed(values, otherwise), "slot": slot}
-        if not _NUMBERS & row.keys() - values.keys():  # else a fault was noted, and its consequences would follow
-            _check_row(place, whole, faults)
+        _check_row(place, whole, faults, wrong=row.keys() - values.keys())
         by_tenant.setdefault(tenant, []).append((place, whole))
     faults.raise_if_any()
     found = []
@@ -156,6 +168,10 @@ def series_from_text(
             faults.add(f"{source}: tokens are given in some slots only; give them in all of a tenant's or in none")
             continue
         tokens = np.array([1.0 if weight is None else weight for weight in weights])
+        if not tokens.any():
+            whose = "" if tenant is None else f" of tenant {printable(tenant)}"
+            faults.add(f"{source}: tokens{whose} are 0 in every slot; give what was emitted, or leave tokens out")
+            continue
         found.append(_laid_out(tenant, names, given, source, tokens))
     faults.raise_if_any()
     return tuple(found)
@@ -198,6 +214,13 @@ def _laid_out(
     tokens: Numbers,
 ) -> Traffic:
     arrays = {name: np.array([values[name] for _, values in rows]) for name in NAMES}
+    shortest = float(arrays["context_tokens"].min())
+    if shortest < _SHORT:
+        warnings.warn(
+            f"{source}: context_tokens is {shortest:g}; tokens are counted one by one, not in thousands",
+            InputWarning,
+            stacklevel=3,
+        )
     ends = {}
     for end in ("low", "high"):
         held = {name: np.array([v.get(f"{name}_{end}", v[name]) for _, v in rows]) for name in SHARES}
@@ -205,18 +228,20 @@ def _laid_out(
     return Traffic(tenant, names, make_regime(source, **arrays), ends["low"], ends["high"], tokens)
 
 
-def _check_row(place: str, values: Mapping[str, Any], faults: Faults) -> None:
-    """Note everything that is wrong with one row, the interval included."""
+def _check_row(place: str, values: Mapping[str, Any], faults: Faults, wrong: Collection[str] = ()) -> None:
+    """Note everything that is wrong with one row; what is `wrong` has been said and counts as given."""
     for name in NAMES:
-        if name not in values:
+        if name not in values and name not in wrong:
             faults.add(f"{place}: {name} is missing; add it there, or under [traffic] of the deployment")
-    if all(name in values for name in NAMES):
-        try:
-            make_regime(place, **{name: values[name] for name in NAMES})
-        except InputError as error:
-            for fault in error.faults:
-                faults.add(fault)
+    check_values(place, {k: v for k, v in values.items() if k not in wrong}, faults, wrong)
+
+
+def check_values(place: str, values: Mapping[str, Any], faults: Faults, wrong: Collection[str] = ()) -> None:
+    """Note what is out of range or contradicts, the intervals included; what is missing may come from elsewhere."""
+    check_regimes({name: np.array(values[name]) for name in NAMES if name in values}, place, faults)
     for name in SHARES:
+        if {name, f"{name}_low", f"{name}_high"} & set(wrong):
+            continue
         low, high = values.get(f"{name}_low"), values.get(f"{name}_high")
         if (low is None) != (high is None):
             faults.add(f"{place}: {name}_low and {name}_high go together; give both or none")

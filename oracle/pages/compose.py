@@ -11,8 +11,10 @@ from oracle.pages.sections.contrasts import contrasts
 from oracle.pages.sections.illustrations import cases, gallery
 from oracle.pages.sections.latency import latency
 from oracle.pages.sections.lengths import chosen, maximum, round_cost
+from oracle.pages.sections.levers import levers
 from oracle.pages.sections.limits import limits
 from oracle.pages.sections.policies import policies
+from oracle.pages.sections.pool import pool
 from oracle.pages.sections.serving import serving
 from oracle.pages.sections.stability import stability
 
@@ -23,6 +25,8 @@ SECTIONS: tuple[Callable[[Material], Section | LeftOut], ...] = (
     chosen,
     latency,
     serving,
+    levers,
+    pool,
     ablation,
     stability,
     contrasts,

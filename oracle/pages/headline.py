@@ -1,4 +1,4 @@
-"""The summary in three paragraphs: what to set, what else was compared, and where the bound is.
+"""The summary: what to set, what else was compared, where the bound is, and what was stated of a deployment gives.
 
 What to set follows the rule of `tuning.deployment` by held-out expected scores, as `draft-oracle policies` does; what
 recorded matches of greedy texts say of it stands beside.
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from oracle.errors import printable
 from oracle.pages.material import Absent, Material
+from oracle.pages.stated import stated_sentence
 from oracle.policies import static
 from oracle.realised.scores import Difference, differences
 from oracle.resampling import Interval
@@ -68,8 +69,13 @@ def setting(material: Material) -> Setting | None:
     return Setting(tuning, expected, policy, matches)
 
 
-def summary(material: Material) -> tuple[str, str, str]:
-    """The three sentences."""
+def summary(material: Material) -> tuple[str, ...]:
+    """The sentences: three from the traces, and one from what was stated of a deployment, where anything was."""
+    stated = stated_sentence(material)
+    return (*_from_traces(material), *([stated] if stated else []))
+
+
+def _from_traces(material: Material) -> tuple[str, str, str]:
     found = setting(material)
     basis = _basis(material, "in-sample" if found is None else "held out")
     if found is None:

@@ -69,7 +69,7 @@ def cells_of(table: Table) -> dict[str, Any]:
     """A table as its template takes it: heads and cells as people read them, and which columns are words."""
     columns = filled(table)
     return {
-        "heads": [printed(column.head).replace("\n", " ").replace("- ", "") for column in columns],
+        "heads": [printed(column.head).replace("-\n", "").replace("\n", " ") for column in columns],
         "words": [column.text for column in columns],
         "headed": any(column.head for column in columns),
         "rows": [[column.show(row) for column in columns] for row in table.rows],

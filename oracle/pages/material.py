@@ -12,6 +12,8 @@ from oracle.illustrations import Chosen
 from oracle.latency.diagnostics.residuals import Residuals
 from oracle.latency.evidence import Evidence
 from oracle.latency.tables import FitResult
+from oracle.levers.answer import Answer, Fitted, Planned
+from oracle.pool.answer import PoolAnswer
 from oracle.realised.problem import Realised
 from oracle.recommendation.answers import Recommendation
 from oracle.scores import PolicyTotals
@@ -71,6 +73,29 @@ class Rounds:
 
 
 @dataclass(frozen=True)
+class Levers:
+    """Serving levers of a deployment that was stated: a model's output, nothing that the traces tell.
+
+    Attributes
+    ----------
+    tables
+        All that `draft-oracle levers` shows.
+    plans
+        The schedules of series.
+    shown, which
+        The regime that figures are drawn for, and which one of several it is, in words: "" where there is one.
+    fitted
+        What was fitted from measurements; None: everything is as stated.
+    """
+
+    tables: tuple[Table, ...]
+    plans: tuple[Planned, ...]
+    shown: Answer
+    which: str = ""
+    fitted: Fitted | None = None
+
+
+@dataclass(frozen=True)
 class Material:
     """Everything that sections are written from.
 
@@ -84,7 +109,7 @@ class Material:
         The recommended static length.
     scales
         The path along a scale on all alpha.
-    policies, rounds, stability, contrasts, cases, gallery, serving
+    policies, rounds, stability, contrasts, cases, gallery, serving, levers, pool
         Or why they are absent.
     warnings
         What was warned of while the inputs were read.
@@ -108,6 +133,8 @@ class Material:
     provenance: Mapping[str, Any]
     described: Mapping[str, str] = field(default_factory=dict)
     serving: Studied | Absent = Absent("batches were not looked at")
+    levers: Levers | Absent = Absent("no deployment was stated (--deployment FILE, its traffic with --traffic FILE)")
+    pool: PoolAnswer | Absent = Absent("no memory plan was stated (--pool FILE)")
 
     @property
     def sample(self) -> str:

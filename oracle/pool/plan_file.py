@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from oracle.errors import MOST_DRAFT_TOKENS, Faults, InputError, printable
+from oracle.errors import MOST_DRAFT_TOKENS, Faults, InputError
 from oracle.files import read_text, shown
 from oracle.latency.model_checks import check_keys, check_number, check_numbers, kind_of
-from oracle.levers.handwritten import tree_from_text
+from oracle.levers.handwritten import check_format, tree_from_text
 from oracle.pool.attention_file import OF, kv_from_table
 from oracle.pool.early_exit import EarlyExit
 from oracle.pool.kv_cache import KvCache
@@ -122,13 +122,9 @@ def plan_from_text(text: str, source: str) -> Plan:
         All faults at once.
     """
     tree = tree_from_text(text, source)
-    if tree.get("format") != FORMAT or tree.get("version") != VERSION or tree["version"] is True:
-        found = f"{printable(repr(tree.get('format')), 40)}, {printable(repr(tree.get('version')), 40)}"
-        raise InputError(
-            f'{source}: format and version are {found}; a memory plan says format = "{FORMAT}", version = {VERSION}'
-        )
     faults = Faults()
-    check_keys(tree, f"{source}: ", ("format", "version", "hardware"), (*list(_TABLES)[1:], "kv"), faults, OF)
+    check_format(tree, source, FORMAT, VERSION, OF, (*_TABLES, "kv"), faults)
+    check_keys(tree, f"{source}: ", ("hardware",), ("format", "version", *list(_TABLES)[1:], "kv"), faults, OF)
     listed: dict[str, list[dict[str, Any]]] = {}
     single: dict[str, dict[str, Any] | None] = {}
     for name in _TABLES:
@@ -154,8 +150,9 @@ def _built(
     source: str,
     faults: Faults,
 ) -> Plan | None:
-    try:
-        return Plan(
+    own = Faults()
+    found = own.made(
+        lambda: Plan(
             memory,
             None if single["model"] is None else Model(**single["model"]),
             tuple(Precision(**row) for row in listed["precision"]),
@@ -167,10 +164,10 @@ def _built(
             None if single["early_exit"] is None else EarlyExit(**single["early_exit"]),
             tuple(UniqueExperts(**row) for row in listed["unique_experts"]),
         )
-    except InputError as error:
-        for fault in error.faults:
-            faults.add(f"{source}: {fault}")
-        return None
+    )
+    for fault in own:
+        faults.add(f"{source}: {fault}")
+    return found
 
 
 def _timing(values: dict[str, Any] | None) -> Timing | None:

@@ -12,6 +12,7 @@ from oracle.crossover.mixing import MixingCost
 from oracle.crossover.pays import ON
 from oracle.crossover.study import Studied
 from oracle.summaries.crossover import around
+from oracle.summaries.shares import part
 from oracle.tables import Table, interval_cells, number, with_interval, words
 
 
@@ -66,7 +67,7 @@ def unique_table(studied: Studied, lengths: Sequence[int], num_experts: int, top
         with_interval("unique experts,\nmeasured", "measured", ".2f"),
         number("by\npopularity", "popularity", ".2f"),
         number("by uniform\nformula", "uniform", ".2f"),
-        number("measured over\nuniform, %", "over_uniform", "+.1f", 100),
+        part("measured over\nuniform, %", "over_uniform", "+.1f", 100),
         words("", "marks"),
     )
     notes = (

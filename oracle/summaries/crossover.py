@@ -9,7 +9,8 @@ from oracle.crossover.answer import Crossover
 from oracle.crossover.costs import BASES, EXTRAPOLATED
 from oracle.crossover.pays import ON, STATES
 from oracle.resampling import Interval
-from oracle.tables import Table, interval_cells, number, with_interval, words
+from oracle.summaries.shares import counted
+from oracle.tables import NOT_AVAILABLE, Column, Row, Table, interval_cells, number, with_interval, words
 
 
 def around(value: float, half: float) -> Interval | None:
@@ -73,8 +74,8 @@ def intervals_table(answer: Crossover, notes: Sequence[str]) -> Table:
         words("best K", "lengths"),
         number("highest\nspeed-up", "top_speed_up", ".3f"),
         number("at batch\nsize", "top_at"),
-        number("interval leaves\n1 out, % of sizes", "settled", ".0f", 100),
-        number("extrapolated,\n% of sizes", "extrapolated", ".0f", 100),
+        Column("interval leaves\n1 out, sizes", lambda row: _of_sizes(row, "settled")),
+        Column("extrapolated,\nsizes", lambda row: _of_sizes(row, "extrapolated")),
     )
     return Table(
         "crossover",
@@ -83,6 +84,12 @@ def intervals_table(answer: Crossover, notes: Sequence[str]) -> Table:
         rows,
         [headline(answer), *_exits(answer), *notes],
     )
+
+
+def _of_sizes(row: Row, key: str) -> str:
+    """Say of how many batch sizes of an interval something holds."""
+    sizes = row["to"] - row["from"] + 1
+    return NOT_AVAILABLE if row[key] is None else counted(round(row[key] * sizes), sizes)
 
 
 def _ends_seen(answer: Crossover, last: int) -> bool:
@@ -102,9 +109,9 @@ def headline(answer: Crossover) -> str:
     """Say the schedule in one sentence, and what it hangs on."""
     said = []
     for (first, last), k in answer.ends():
-        where = (
-            "at every batch size" if last is None and first == 1 else "beyond" if last is None else f"up to {last:,}"
-        )
+        where = f"up to {last:,}" if last is not None else "at every batch size" if first == 1 else "beyond"
+        if last is None and k:
+            where += f" up to {answer.most:,}, the largest looked at"
         said.append(f"{f'K = {k}' if k else 'no drafts (K = 0)'} {where}")
     if not answer.extrapolated.any():
         return ", ".join(said)

@@ -14,7 +14,8 @@ from oracle.levers.break_even import (
 from oracle.levers.cost import accept, batch_size, capacity, overhead, round_length
 from oracle.levers.deployment import Deployment
 from oracle.levers.procedure import Configuration, Decisions
-from oracle.summaries.levers_admission import PER_MILLION, admission, cap_begins, configured, percent, setting
+from oracle.summaries.levers_admission import PER_MILLION, admission, cap_begins, configured, setting
+from oracle.summaries.shares import part, percent
 from oracle.tables import Column, Row, Table, number, show, words
 
 _MS = ".5f"
@@ -177,7 +178,7 @@ def cost_table(found: Answer) -> Table:
         number("prefill", "prefill_ms", _MS),
         number("cache", "cache_ms", _MS),
         number("ms/token", "cost_ms", _MS),
-        number("% above\nthe best", "over_best", ".1f", 100),
+        part("% above\nthe best", "over_best", ".1f", 100),
         *((number("price/million\ntokens", "price_per_million", ".4g"),) if price is not None else ()),
     )
     notes = ("decode, prefill and managing the prefix cache, ms per emitted token of the whole deployment",)
@@ -198,7 +199,7 @@ def break_even_table(found: Answer) -> Table:
         words("precision", "precision"),
         number("KV cache\nholds", "capacity", ",.0f"),
         number("batch", "batch", ",.6g"),
-        number("overhead\nw, %", "overhead", ".1f", 100),
+        part("overhead\nw, %", "overhead", ".1f", 100),
         number("accept-\nance", "accept", ".3f"),
         number("tokens/\nround", "round_length", ".3f"),
         from_on("repetitiveness_needed"),

@@ -5,6 +5,7 @@ import math
 from oracle.levers.answer import Answer
 from oracle.levers.deployment import Deployment
 from oracle.levers.procedure import Configuration, Decisions
+from oracle.summaries.shares import percent
 
 PER_MILLION = 1 / 3.6  # a price an hour times milliseconds a token, as a price a million tokens
 
@@ -14,11 +15,6 @@ def configured(deployment: Deployment, each: Configuration) -> str:
     states = {True: "on", False: "off"}
     name = deployment.precisions[each.precision].name
     return f"{name}, speculation {states[each.speculation_on]}, prefix cache {states[each.cache_on]}"
-
-
-def percent(share: float) -> str:
-    """Show a share as a percentage."""
-    return f"{100 * share:.3g} %"
 
 
 def setting(found: Answer) -> str:

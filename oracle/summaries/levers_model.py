@@ -1,23 +1,25 @@
 """Tables around an answer about serving levers: procedures, moves, phases, drafts, matches, assumptions, fits."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Sequence
+from dataclasses import asdict
 from itertools import combinations
 from typing import Any
 
 from oracle.errors import printable
 from oracle.levers.answer import Answer, Fitted
-from oracle.levers.break_even import phase, precision_ratio, repetitiveness_needed
+from oracle.levers.break_even import phase, precision_ratio
 from oracle.levers.cost import capacity
 from oracle.levers.deployment import Deployment
-from oracle.levers.matches import Reading
+from oracle.levers.fitted import FittedOverhead
 from oracle.levers.toggles import InheritedLever, precision_moves
 from oracle.summaries.levers import answer_table, break_even_table, cost_table, decisions_row, usable
-from oracle.tables import Column, Row, Table, number, show, with_interval, words
+from oracle.summaries.levers_by_batch import by_batch_table
+from oracle.summaries.levers_chains import chains_table, needed_share
+from oracle.summaries.levers_identified import identified_table
+from oracle.summaries.shares import part
+from oracle.tables import Column, Row, Table, number, with_interval, words
 
 _PHASES = ("below both knees", "between the knees", "above both knees")
-CHAINS: tuple[Reading, ...] = ("stationary", "gated", "renewal")
-AUTOCORRELATIONS = (0.0, 0.2, 0.4, 0.6)
 
 
 def answer_tables(found: Answer, fitted: Fitted | None = None, notes: tuple[str, ...] = ()) -> list[Table]:
@@ -27,12 +29,13 @@ def answer_tables(found: Answer, fitted: Fitted | None = None, notes: tuple[str,
         answer_table(found, notes, outside=fitted is not None and any(each.is_outside for each in fitted.etas)),
         cost_table(found),
         break_even_table(found),
+        by_batch_table(found),
         procedure_table(found),
         *([moves_table(deployment, found), phases_table(found)] if len(usable(found)) > 1 else []),
         lengths_table(found),
         chains_table(found),
         assumptions_table(found),
-        *fitted_tables(fitted),
+        *fitted_tables(fitted, deployment),
         stated_table(deployment),
     ]
 
@@ -55,7 +58,7 @@ def procedure_table(found: Answer) -> Table:
             ("joint, admission capped", found.capped),
         )
     ]
-    columns = (words("procedure", "name"), *_COMPARED, number("regret\n%", "over_joint", ".2f", 100))
+    columns = (words("procedure", "name"), *_COMPARED, part("regret\n%", "over_joint", ".2f", 100))
     notes = (
         "literal: the precision that decodes cheapest without speculation, then prefix cache, then speculation; aware: "
         "cheapest with the better of the two",
@@ -73,7 +76,7 @@ def lengths_table(found: Answer) -> Table:
     columns = (
         number("draft\ntokens", "draft_length"),
         *_COMPARED,
-        number("% above\nthe stated", "over_joint", ".2f", 100),
+        part("% above\nthe stated", "over_joint", ".2f", 100),
         Column("", lambda row: "stated" if row["stated"] else "", text=True),
     )
     notes = ("all three levers decided again; host work a round is taken as the same for every draft length",)
@@ -134,10 +137,6 @@ def lever_row(each: InheritedLever) -> dict[str, Any]:
     }
 
 
-def _needed_share(value: float) -> str:
-    return "never" if value > 1 else show(value, ".3f")
-
-
 def _verdict(row: Row) -> str:
     if not row["invalidated"]:
         return "stays " + ("on" if row["was_on"] else "off")
@@ -147,11 +146,11 @@ def _verdict(row: Row) -> str:
 LEVER_COLUMNS = (
     words("lever", "lever"),
     Column("was", lambda row: "on" if row["was_on"] else "off", text=True),
-    Column("needed\nbefore", lambda row: _needed_share(row["needed_before"])),
-    Column("needed\nafter", lambda row: _needed_share(row["needed_after"])),
+    Column("needed\nbefore", lambda row: needed_share(row["needed_before"])),
+    Column("needed\nafter", lambda row: needed_share(row["needed_after"])),
     number("observed", "observed", ".3f"),
-    number("% if on,\nbefore", "gain_before", "+.1f", 100),
-    number("% if on,\nafter", "gain_after", "+.1f", 100),
+    part("% if on,\nbefore", "gain_before", "+.1f", 100),
+    part("% if on,\nafter", "gain_after", "+.1f", 100),
     Column("then", _verdict, text=True),
 )
 LEVER_NOTES = (
@@ -189,58 +188,20 @@ def phases_table(found: Answer) -> Table:
     return Table("levers_precision", "What a lower precision gains, by concurrency", columns, rows, notes)
 
 
-def chains_table(found: Answer) -> Table:
-    """Show the break-even repetitiveness under the three readings of autocorrelated matches."""
-    deployment, regime = found.deployment, found.regime
-    rows = []
-    for reading in CHAINS:
-        for index in usable(found):
-            p = deployment.precisions[index]
-            needed = {}
-            for x in AUTOCORRELATIONS:
-                how = replace(deployment.speculation, reading=reading, autocorrelation=x)
-                r = repetitiveness_needed(replace(deployment, speculation=how), p, regime)
-                needed[f"x_{x:g}"] = float(r)
-            rows.append({"reading": reading, "precision": p.name} | needed | {"moves": _moves(list(needed.values()))})
-    columns = (
-        words("matches", "reading"),
-        words("precision", "precision"),
-        *(Column(f"x = {x:g}", _needed(f"x_{x:g}")) for x in AUTOCORRELATIONS),
-        words("r* with x", "moves"),
-    )
-    notes = (
-        "x: lag-1 autocorrelation of matches; the source expects r* to fall with it",
-        "stationary: r is the acceptance of the first draft position; gated: the same, and a draft is made only after "
-        "a match; renewal: r is the match rate of all tokens, and rounds begin right after mismatches",
-    )
-    return Table("levers_autocorrelation", "r* if matches follow one another", columns, rows, notes)
-
-
-def _moves(needed: list[float]) -> str:
-    """Say which way the break-even goes from no autocorrelation to the largest."""
-    if needed[0] == needed[-1]:
-        return "unchanged"
-    return "falls" if needed[-1] < needed[0] else "rises"
-
-
-def _needed(key: str) -> Callable[[Row], str]:
-    return lambda row: _needed_share(row[key])
-
-
-def fitted_tables(fitted: Fitted | None) -> list[Table]:
+def fitted_tables(fitted: Fitted | None, deployment: Deployment) -> list[Table]:
     """Show what was fitted from measurements."""
     if fitted is None:
         return []
     tables = [_eta_table(fitted)] if fitted.etas else []
     if fitted.overhead is not None:
         columns = (
-            number("host work\nms/round", "round_host_ms", ".4f"),
-            number("verify\nbatch", "verify_batch", ",.1f"),
+            with_interval("host work\nms/round", "round_host_ms", ".4f"),
+            with_interval("verify\nbatch", "verify_batch", ",.1f"),
             number("measured", "n"),
             number("residual\nms", "residual_ms", ".4f"),
         )
         title = "Overhead from measured steps with and without speculation"
-        tables.append(Table("levers_overhead", title, columns, [asdict(fitted.overhead)]))
+        tables.append(Table("levers_overhead", title, columns, [_overhead(fitted.overhead)], _OVERHEAD_NOTES))
     if fitted.chains:
         of_chain = (
             words("precision", "precision"),
@@ -251,7 +212,19 @@ def fitted_tables(fitted: Fitted | None) -> list[Table]:
         rows = [asdict(each) for each in fitted.chains]
         title = "Autocorrelation of matches from survival by position"
         tables.append(Table("levers_chains", title, of_chain, rows, ("stationary reading",)))
+    if fitted.identified:
+        tables.append(identified_table(deployment, fitted.identified))
     return tables
+
+
+_OVERHEAD_NOTES = ("95 %, from what is left over the line; such errors are not part of what is called certain",)
+
+
+def _overhead(fitted: FittedOverhead) -> dict[str, Any]:
+    row = asdict(fitted)
+    for key, name in (("round_host_ms", "host_interval"), ("verify_batch", "verify_interval")):
+        row[f"{key}_low"], row[f"{key}_high"] = row.pop(name) or (None, None)
+    return row
 
 
 def _eta_table(fitted: Fitted) -> Table:

@@ -6,6 +6,7 @@ from typing import Any
 from oracle.errors import printable
 from oracle.levers.answer import Answer, Planned
 from oracle.summaries.levers_admission import PER_MILLION, configured
+from oracle.summaries.shares import counted, part, percent
 from oracle.tables import Column, Table, number, words
 
 
@@ -23,7 +24,7 @@ def _page(found: Planned, suffix: str) -> Table:
     facts = [
         ("precision", f"{printable(deployment.precisions[made.precision].name)} in all slots"),
         ("cost", f"{made.mean_ms:.5f} ms a token on average{money}"),
-        ("against", f"{made.static_ms:.5f} for the best that is never touched ({static}): {100 * saved:.3g} % less"),
+        ("against", f"{made.static_ms:.5f} for the best that is never touched ({static}): {percent(saved)} less"),
         ("hysteresis", _damped(found)),
         ("admission", _capped(found)),
         ("bound", f"{made.free_ms:.5f} if the precision too could change in every slot"),
@@ -41,7 +42,7 @@ def _page(found: Planned, suffix: str) -> Table:
 def _damped(found: Planned) -> str:
     made = found.schedule
     more = made.mean_ms / made.undamped_ms - 1
-    return f"costs {100 * more:.2g} % over levers that follow their break-evens at once"
+    return f"costs {percent(more)} over levers that follow their break-evens at once"
 
 
 def _capped(found: Planned) -> str:
@@ -51,8 +52,8 @@ def _capped(found: Planned) -> str:
     if not made.cap_slots.any():
         return "not capped: no cap would lower the cost in any slot"
     return (
-        f"not capped; a cap would lower the cost in {int(made.cap_slots.sum())} of {len(made.cap_slots)} slots, "
-        f"{100 * saved:.3g} % on average, to {made.capped_ms:.5f}; requests beyond would wait"
+        f"not capped; a cap would lower the cost in {counted(int(made.cap_slots.sum()), len(made.cap_slots))} slots, "
+        f"{percent(saved)} on average, to {made.capped_ms:.5f}; requests beyond would wait"
     )
 
 
@@ -122,7 +123,7 @@ def regimes_table(answers: Sequence[tuple[str, Answer]]) -> Table:
         number("ms/token", "cost_ms", ".5f"),
         words("speculation\npays", "speculation"),
         words("prefix cache\npays", "prefix"),
-        number("literal order:\n% dearer", "literal_regret", ".2f", 100),
+        part("literal order:\n% dearer", "literal_regret", ".2f", 100),
     )
     return Table("levers_regimes", "Serving levers by traffic", columns, rows)
 

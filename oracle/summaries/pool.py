@@ -14,6 +14,7 @@ from oracle.summaries.pool_tables import (
     stated_table,
     tenants_table,
 )
+from oracle.summaries.shares import percent
 from oracle.tables import Table, words
 
 _SAVING = 0.01  # below, early exit is called nothing
@@ -71,7 +72,7 @@ def _fits(found: PoolAnswer, choice: Choice) -> str:
     size = f"{laid.weights_bytes / 1e9:.1f} GB of weights, {laid.weights_bytes / GIB:.2f} GiB"
     if not laid.fits:
         return f"does not fit: {size}, {-laid.pool_bytes / GIB:.2f} GiB too many"
-    left = f"{laid.pool_bytes / GIB:.2f} GiB left for KV ({laid.pool_bytes / laid.usable_bytes:.1%} of the HBM)"
+    left = f"{laid.pool_bytes / GIB:.2f} GiB left for KV ({percent(laid.pool_bytes / laid.usable_bytes)} of the HBM)"
     idle = ""
     if laid.idle_weights_bytes:
         idle = f"; {laid.idle_weights_bytes / GIB:.2f} GiB of the weights are those that a token does not use"
@@ -111,7 +112,8 @@ def _chosen(found: PoolAnswer, choice: Choice) -> list[tuple[str, str]]:
 
 def _worth(each: Worth) -> str:
     """Say what one speed-up costs, what it gives, and where both are the same."""
-    cost = f"takes {each.having.draft_bytes / GIB:.2f} GiB, {each.pool_share:.1%} of the pool"
+    own = each.having.draft_bytes
+    cost = f"takes {_size(own)}, {percent(each.pool_share)} of the pool" if own else "takes no memory of its own"
     if not each.having.fits:
         return f"{cost}: does not fit"
     if each.tenants_lost is None:
@@ -123,6 +125,11 @@ def _worth(each: Worth) -> str:
     if each.length_needed is None:
         return f"{cost}; what it gives is not known without times"
     return f"{cost}; {_gives(each)}; {_needs(each)}"
+
+
+def _size(size: int) -> str:
+    """Show bytes in GiB, small ones in MiB."""
+    return f"{size / GIB:.2f} GiB" if size >= GIB / 10 else f"{size / (1 << 20):,.3g} MiB"
 
 
 def _with_kv(each: Worth) -> str:
@@ -193,17 +200,17 @@ def _early_exit(found: PoolAnswer) -> str:
     alone = float(saved.lockstep[0])
     last = largest_batch_saving(exits, _SAVING)
     if last == MOST_BATCH:
-        tail = f"{_SAVING:.0%} or more at every batch size: no token goes through all layers"
+        tail = f"{percent(_SAVING)} or more at every batch size: no token goes through all layers"
     else:
-        tail = f"{_SAVING:.0%} or more up to a batch of {last:,}" if last else f"never {_SAVING:.0%}"
-    said = f"saves {alone:.1%} of a step at batch 1; in lockstep {tail}"
+        tail = f"{percent(_SAVING)} or more up to a batch of {last:,}" if last else f"never {percent(_SAVING)}"
+    said = f"saves {percent(alone)} of a step at batch 1; in lockstep {tail}"
     if found.at_once:
         at = int(saved.batch.searchsorted(found.at_once))
         that_fit = " that fit" if found.at_once < found.plan.tenants_asked else ""
         said += (
-            f"; at the {found.at_once:,} tenants{that_fit} {saved.lockstep[at]:.1%} in lockstep, "
-            f"{saved.compaction[at]:.1%} with compaction, {saved.refilling[at]:.1%} if freed rows were refilled; takes "
-            "nothing from the pool"
+            f"; at the {found.at_once:,} tenants{that_fit} {percent(saved.lockstep[at])} in lockstep, "
+            f"{percent(saved.compaction[at])} with compaction, {percent(saved.refilling[at])} if freed rows "
+            "were refilled; takes nothing from the pool"
         )
     return said
 

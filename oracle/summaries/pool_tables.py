@@ -7,6 +7,7 @@ from oracle.pool.answer import Choice, PoolAnswer
 from oracle.pool.budget import name_of
 from oracle.pool.plan import GIB, Plan
 from oracle.pool.worth import Worth
+from oracle.summaries.shares import part
 from oracle.tables import Column, Row, Table, number, show, words
 
 _GIB = ".2f"
@@ -101,8 +102,8 @@ def speedups_table(found: PoolAnswer) -> Table:
     columns = [
         words("at", "served"),
         words("speed-up", "speedup"),
-        number("GiB", "draft_gib", _GIB),
-        number("% of pool", "pool_share", ".1f", 100),
+        part("GiB", "draft_gib", _GIB),
+        part("% of pool", "pool_share", ".1f", 100),
         Column("tenants", lambda row: f"{show(row['tenants_without'])} → {show(row['tenants_with'])}"),
         number("k", "draft_length"),
         number("length", "acceptance_length", ".2f"),
@@ -177,10 +178,10 @@ def early_exit_table(found: PoolAnswer) -> Table:
     columns = [
         number("batch", "batch"),
         number("deepest row, layers", "deepest", ".2f"),
-        number("lockstep", "lockstep", ".2f", 100),
-        number("batch 1 over B", "inverse", ".2f", 100),
-        number("with compaction", "compaction", ".2f", 100),
-        number("refilled", "refilling", ".2f", 100),
+        part("lockstep", "lockstep", ".2f", 100),
+        part("batch 1 over B", "inverse", ".2f", 100),
+        part("with compaction", "compaction", ".2f", 100),
+        part("refilled", "refilling", ".2f", 100),
     ]
     if exits.rows_that_double is None:
         rows_said = "rows add no time to a layer, so compaction saves nothing that lockstep does not"
@@ -198,9 +199,9 @@ def early_exit_table(found: PoolAnswer) -> Table:
 def stated_table(plan: Plan) -> Table:
     """Echo everything that was stated or taken by default."""
     rows = []
-    for part in ("memory", "model", "kv", "timing", "early_exit"):
-        if getattr(plan, part) is not None:
-            rows += _stated(part, "", getattr(plan, part))
+    for table in ("memory", "model", "kv", "timing", "early_exit"):
+        if getattr(plan, table) is not None:
+            rows += _stated(table, "", getattr(plan, table))
     rows += [
         {
             "part": "unique_experts",
@@ -211,9 +212,9 @@ def stated_table(plan: Plan) -> Table:
         }
         for each in plan.unique_experts
     ]
-    for part in ("precisions", "kv_precisions", "tenants", "speedups"):
-        for each in getattr(plan, part):
-            rows += _stated(part, each.name, each)
+    for table in ("precisions", "kv_precisions", "tenants", "speedups"):
+        for each in getattr(plan, table):
+            rows += _stated(table, each.name, each)
     columns = [words("of", "part"), words("", "name"), words("parameter", "key"), words("value", "shown")]
     return Table("pool_stated", "Parameters: stated in the plan, or the default; none was measured here", columns, rows)
 

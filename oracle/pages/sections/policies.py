@@ -14,7 +14,7 @@ from oracle.realised.calibration import calibrate
 from oracle.realised.problem import Realised
 from oracle.realised.scores import realised_scores
 from oracle.scores import beside
-from oracle.summaries.realised import by_decoding
+from oracle.summaries.realised import by_decoding, resampled_by_decoding
 from oracle.summaries.recommendation import recommendation_tables
 from oracle.summaries.study import study_tables
 from oracle.tables import Table, resampled
@@ -112,12 +112,12 @@ def _wasted(found: Policies, tuning: Tuning) -> Figure:
 def _realised(realised: Realised, named: dict[str, Table]) -> list[Figure]:
     split = by_decoding(realised)
     scores = {f"realised, {name}": realised_scores(part) for name, part in split.items()}
-    tokens, clusters = f"{realised.totals.tokens.sum():,.0f} tokens", len(set(realised.totals.cluster))
+    tokens, intervals = f"{realised.totals.tokens.sum():,.0f} tokens", resampled_by_decoding(realised)
     return [
         Figure(
             "wasted-realised",
             "The same on recorded matches, each decoding by itself; valid where the engine accepts a token if and only "
-            f"if it equals the text's, as in greedy decoding; n = {tokens}; bars: {resampled(clusters)}.",
+            f"if it equals the text's, as in greedy decoding; n = {tokens}; bars: {intervals}.",
             f"Policies as points, on recorded matches of {', '.join(split)} texts.",
             partial(pareto_by, scores),
             wasted_drawn(scores, "wasted_realised_drawn"),
@@ -127,7 +127,7 @@ def _realised(realised: Realised, named: dict[str, Table]) -> list[Figure]:
             "Do match probabilities come true: share of first draft tokens that equal the text's, by match probability "
             f"(n = {tokens}). "
             "An engine that accepts sampled tokens by rejection sampling accepts more than equal ones: under the "
-            f"diagonal, sampled texts say nothing against the probabilities; bars: {resampled(clusters)}.",
+            f"diagonal, sampled texts say nothing against the probabilities; bars: {intervals}.",
             "Share of recorded matches against the match probability said beforehand, by decoding, with the diagonal.",
             partial(figures.calibration_curve, calibrate(realised.calibration)),
             named["calibration"],

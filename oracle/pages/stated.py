@@ -1,0 +1,49 @@
+"""One sentence on what was stated of a deployment: which levers its model advises, and what fits into its memory."""
+
+from oracle.errors import printable
+from oracle.figures.pool import served_name
+from oracle.pages.material import Absent, Levers, Material
+from oracle.pool.answer import PoolAnswer
+from oracle.pool.plan import GIB
+from oracle.summaries.levers_admission import setting
+from oracle.tables import printed
+
+
+def stated_sentence(material: Material) -> str:
+    """Say it as model output; "" where nothing was stated."""
+    said = []
+    if not isinstance(material.levers, Absent):
+        said.append(f"serving levers: {_levers(material.levers)}")
+    if not isinstance(material.pool, Absent):
+        said.append(f"memory pool: {_pool(material.pool)}")
+    if not said:
+        return ""
+    return f"Model output for the deployment stated, not from these traces: {'; '.join(said)}."
+
+
+def _levers(found: Levers) -> str:
+    if not found.plans:
+        return printed(setting(found.shown)) + (f" ({printed(found.which)})" if found.which else "")
+    plan = found.plans[0]
+    made, T = plan.schedule, len(plan.traffic.slots)
+    whose = "" if plan.traffic.tenant is None else f" for tenant {printable(plan.traffic.tenant)}"
+    more = len(found.plans) - 1
+    rest = f" ({more:,} more in the tables)" if more else ""
+    return (
+        f"{printable(plan.deployment.precisions[made.precision].name)} over {T:,} slots{whose}, speculation on in "
+        f"{int(made.speculation_on.sum()):,}, prefix cache on in {int(made.cache_on.sum()):,}, "
+        f"{made.mean_ms:.5f} ms a token{rest}"
+    )
+
+
+def _pool(found: PoolAnswer) -> str:
+    if found.chosen is None:
+        return "nothing fits at any precision stated"
+    laid, name = found.choices[found.chosen].budget, printable(served_name(found, found.choices[found.chosen]))
+    room = f"{laid.pool_bytes / GIB:.2f} GiB for KV" if laid.tenants is None else f"room for {laid.tenants:,} tenants"
+    fits = room if found.plan.memory.is_pool else f"{room} at {name}"
+    judged = [each for i, each in found.worths if i == found.chosen and each.gain is not None]
+    verdicts = [
+        f"{printable(each.speedup.name)} {'pays' if (each.gain or 0.0) > 1 else 'does not pay'}" for each in judged
+    ]
+    return f"{fits}; at a full pool {', '.join(verdicts)}" if verdicts else fits
