@@ -20,7 +20,7 @@ Two kernels say the same in the same letters, with K in their types: `solve_one`
 `solve_lanes` vectorises over many. They agree bit for bit.
 
 Reads a decision: 8 · (2K + 2) bytes of S, U and L, and 8 · K of d from cache; writes 10.
-Operations: 4K multiplications, 3K additions, K comparisons.
+Operations a model: 3K + 2 multiplications, 3K + 2 additions or subtractions, K comparisons.
 """
 
 from numba import njit, uintp

@@ -76,26 +76,26 @@ def summarise(
         credit = 0.0
         chosen = 0.0
         other = np.inf
+        for j in range(K + 1):
+            q = base[j] + alpha[j] * unique[t, j] + context[j] * L - credit
+            chosen = q if j == k else chosen
+            rival = np.inf if j == k else q
+            other = rival if rival < other else other
+            if j < K:
+                credit += survival[t, j] * marginal[t + 1 + j]
         reach = 1.0
         expected = 0.0
         likeliest = -1.0
         mode = 1
-        for j in range(K + 1):
-            q = base[j] + alpha[j] * unique[t, j] + context[j] * L - credit
-            if j == k:
-                chosen = q
-            elif q < other:
-                other = q
-            further = survival[t, j] if j < K else 0.0
-            if j <= k:
-                expected += reach
-                stops_here = reach - further if j < k else reach
-                if stops_here > likeliest:
-                    likeliest = stops_here
-                    mode = j + 1
+        for j in range(k):
+            further = survival[t, j]
+            expected += reach
+            stops_here = reach - further
+            mode = j + 1 if stops_here > likeliest else mode
+            likeliest = max(likeliest, stops_here)
             reach = further
-            if j < K:
-                credit += further * marginal[t + 1 + j]
+        expected += reach
+        mode = k + 1 if reach > likeliest else mode
         modal_advance[t] = mode
         expected_advance[t] = expected
         # `chosen` is the minimum up to the order of summation; a gap of -1 ulp would only puzzle

@@ -55,11 +55,19 @@ def count_matches(matched, out):
         Anchors, those that match; anchors after one that matches, those of them that match; the same after one that
         does not; added to.
     """
-    for a in range(matched.shape[0]):
-        now = matched[a] > 0
-        out[0] += 1
-        out[1] += now
-        if a > 0:
-            after = 2 if matched[a - 1] > 0 else 4
-            out[after] += 1
-            out[after + 1] += now
+    N = matched.shape[0]
+    if N == 0:
+        return
+    # the three other counts follow from two sums and the ends, and two sums without a branch vectorise
+    now = 0
+    both = 0
+    for a in range(1, N):
+        now += matched[a] > 0
+        both += (matched[a] > 0) & (matched[a - 1] > 0)
+    before = now + (matched[0] > 0) - (matched[N - 1] > 0)
+    out[0] += N
+    out[1] += now + (matched[0] > 0)
+    out[2] += before
+    out[3] += both
+    out[4] += N - 1 - before
+    out[5] += now - both

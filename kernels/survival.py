@@ -31,7 +31,14 @@ def survival_along(match_prob, offsets, survival, to_end):
     """
     for g in range(offsets.shape[0] - 1):
         end = offsets[g + 1]
-        for t in range(offsets[g], end):
+        near = max(offsets[g], end - survival.shape[1])  # before it no draft reaches the end, and nothing is tested
+        for t in range(offsets[g], near):
+            s = 1.0
+            to_end[t] = 0.0
+            for j in range(survival.shape[1]):
+                s = s * float(match_prob[t + j])
+                survival[t, j] = s
+        for t in range(near, end):
             s = 1.0
             to_end[t] = 0.0
             for j in range(survival.shape[1]):
@@ -59,7 +66,14 @@ def survival_by_depth(match_probs, offsets, survival, to_end):
     """
     for g in range(offsets.shape[0] - 1):
         end = offsets[g + 1]
-        for t in range(offsets[g], end):
+        near = max(offsets[g], end - survival.shape[1])  # before it no draft reaches the end, and nothing is tested
+        for t in range(offsets[g], near):
+            s = 1.0
+            to_end[t] = 0.0
+            for j in range(survival.shape[1]):
+                s = s * float(match_probs[t, j])
+                survival[t, j] = s
+        for t in range(near, end):
             s = 1.0
             to_end[t] = 0.0
             for j in range(survival.shape[1]):

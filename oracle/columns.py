@@ -1,11 +1,9 @@
 """Names and numbers out of plain Arrow columns: every string type and every numeric type becomes one thing."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from oracle.errors import InputError, printable
@@ -19,6 +17,8 @@ def whole_table(table: Any, source: str) -> pa.Table:
     InputError
         They do not: a damaged file can be decoded to such, and other programs can hand it over.
     """
+    if isinstance(table, pa.RecordBatch):
+        table = pa.Table.from_batches([table])
     whole = table if isinstance(table, pa.Table) else pa.table(table)
     try:
         whole.validate()
@@ -94,7 +94,7 @@ def names_of(column: pa.ChunkedArray | pa.Array) -> tuple[str | None, ...]:
     UnicodeDecodeError
         Bytes that are not UTF-8.
     """
-    return tuple(column.cast(pa.large_string()).to_pylist())
+    return tuple((column if pa.types.is_string(column.type) else column.cast(pa.large_string())).to_pylist())
 
 
 def codes_of(column: pa.ChunkedArray | pa.Array) -> tuple[NDArray[np.int32], tuple[str, ...]]:
@@ -110,7 +110,7 @@ def codes_of(column: pa.ChunkedArray | pa.Array) -> tuple[NDArray[np.int32], tup
     plain = column.cast(pa.large_string())
     chunks = plain if isinstance(plain, pa.ChunkedArray) else pa.chunked_array([plain])
     encoded = chunks.dictionary_encode().unify_dictionaries()
-    parts = [pc.fill_null(chunk.indices, -1).to_numpy(zero_copy_only=False) for chunk in encoded.chunks]
+    parts = [np.where(nulls_of(chunk), -1, numpy_of(chunk.indices)) for chunk in encoded.chunks]
     names = tuple(encoded.chunk(0).dictionary.to_pylist()) if encoded.num_chunks else ()
     codes = np.concatenate(parts).astype(np.int32) if parts else np.zeros(0, np.int32)
     return frozen(codes), names
@@ -119,7 +119,8 @@ def codes_of(column: pa.ChunkedArray | pa.Array) -> tuple[NDArray[np.int32], tup
 def floats_of(column: pa.ChunkedArray | pa.Array) -> NDArray[np.float64]:
     """Read a numeric column as (rows,) float64, NaN where null; read-only."""
     wide = column if pa.types.is_float64(column.type) else _widened(column)
-    return frozen(np.ascontiguousarray(wide.to_numpy(**_copying(wide)), dtype=np.float64))
+    values, null = numpy_of(wide), nulls_of(wide)
+    return frozen(np.where(null, np.nan, values) if null.any() else values)
 
 
 def _widened(column: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Array:
@@ -128,17 +129,26 @@ def _widened(column: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Array:
     return column.cast(pa.float64(), safe=False)
 
 
-def _copying(column: pa.ChunkedArray | pa.Array) -> Mapping[str, bool]:
-    """Give the argument that an Array needs where a ChunkedArray knows none."""
-    return {} if isinstance(column, pa.ChunkedArray) else {"zero_copy_only": False}
+def numpy_of(column: pa.ChunkedArray | pa.Array) -> NDArray[Any]:
+    """Read numbers, without a copy where they are one array; what stands where they are null means nothing.
+
+    `to_numpy` imports pandas, which takes longer than to solve a small trace.
+    """
+    dtype = np.dtype(column.type.to_pandas_dtype())
+    if isinstance(column, pa.ChunkedArray):
+        parts = [numpy_of(chunk) for chunk in column.chunks] or [np.zeros(0, dtype)]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+    values = column.buffers()[1]
+    if len(column) == 0 or values is None:
+        return np.zeros(len(column), dtype)
+    return np.frombuffer(values, dtype, len(column), column.offset * dtype.itemsize)
 
 
 def nulls_of(column: pa.ChunkedArray | pa.Array) -> NDArray[np.bool_]:
     """Say for each row whether it is null: (rows,) bool."""
     if column.null_count == 0:
         return np.zeros(len(column), np.bool_)
-    mask = column.is_null()
-    return np.asarray(mask.to_numpy(**_copying(mask)), dtype=np.bool_)
+    return numpy_of(column.is_null().cast(pa.uint8())).astype(np.bool_)
 
 
 def frozen(array: NDArray[Any]) -> NDArray[Any]:
@@ -146,7 +156,8 @@ def frozen(array: NDArray[Any]) -> NDArray[Any]:
 
     Arrow buffers are read-only and copies are writable; compiled kernels would be built once for either.
     """
-    array = np.require(array, requirements=["C", "A"])
+    if not (array.flags.c_contiguous and array.flags.aligned):
+        array = np.require(array, requirements=["C", "A"])
     if array.flags.writeable:
         array = array.view()  # the flag of the caller's own array stays as it is
         array.flags.writeable = False

@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from oracle.result_files import list_array
+from oracle.result_files import flat_array, list_array, text_array
 from oracle.solver import Decisions
 
 COLUMNS: tuple[tuple[str, pa.DataType, str], ...] = (
@@ -19,10 +19,10 @@ COLUMNS: tuple[tuple[str, pa.DataType, str], ...] = (
 
 def values_of(decisions: Decisions) -> dict[str, pa.Array]:
     """The columns of the decisions file as flat Arrow arrays, one value a position."""
-    arrays = {name: pa.array(getattr(decisions, name), type=kind) for name, kind, _ in COLUMNS if name != "q_gap_ms"}
+    arrays = {name: flat_array(getattr(decisions, name)) for name, _, _ in COLUMNS if name != "q_gap_ms"}
     gap = decisions.q_gap_ms
     only_one = np.isinf(gap)
-    arrays["q_gap_ms"] = pa.array(gap, mask=only_one if only_one.any() else None)
+    arrays["q_gap_ms"] = flat_array(gap, only_one if only_one.any() else None)
     return arrays
 
 
@@ -45,8 +45,8 @@ def decisions_table(
     arrays = values_of(decisions)
     if not flat:
         lists = {name: list_array(array, offsets) for name, array in arrays.items()}
-        return pa.table({"generation": pa.array(generation, pa.string()), **lists})
+        return pa.Table.from_pydict({"generation": text_array(generation), **lists})
     lengths = np.diff(offsets)
-    names = pa.array(generation, pa.string()).take(pa.array(np.repeat(np.arange(len(generation)), lengths)))
+    names = text_array(generation).take(flat_array(np.repeat(np.arange(len(generation)), lengths)))
     position = np.arange(offsets[-1]) - np.repeat(offsets[:-1], lengths)
-    return pa.table({"generation": names, "position": pa.array(position, pa.int32()), **arrays})
+    return pa.Table.from_pydict({"generation": names, "position": flat_array(position.astype(np.int32)), **arrays})

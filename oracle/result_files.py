@@ -1,6 +1,6 @@
 """Result files: Parquet that appears whole, written batch by batch, with what it rests on in its metadata."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -13,9 +13,25 @@ from numpy.typing import NDArray
 from oracle.outputs import atomic_output
 
 
+def flat_array(values: NDArray[Any], null: NDArray[np.bool_] | None = None) -> pa.Array:
+    """Numbers as Arrow sees them, those that `null` marks missing; nothing is copied.
+
+    `pa.array` does the same, but imports pandas, which takes longer than to solve a small trace.
+    """
+    valid = None if null is None else pa.py_buffer(np.packbits(~null, bitorder="little"))
+    return pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), [valid, pa.py_buffer(values)])
+
+
+def text_array(texts: Sequence[str]) -> pa.Array:
+    """Texts as Arrow has them; see `flat_array`."""
+    encoded = [text.encode() for text in texts]
+    offsets = np.cumsum([0, *map(len, encoded)], dtype=np.int32)
+    return pa.StringArray.from_buffers(len(encoded), pa.py_buffer(offsets), pa.py_buffer(b"".join(encoded)))
+
+
 def list_array(values: pa.Array, offsets: NDArray[np.int64]) -> pa.Array:
     """One list a generation over values that lie one after the other; nothing is copied."""
-    return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), values)
+    return pa.ListArray.from_arrays(flat_array(offsets.astype(np.int32)), values)
 
 
 def metadata_of(provenance: Mapping[str, str]) -> dict[str, str]:

@@ -4,10 +4,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from oracle.columns import frozen, is_bytes_type, item_type, names_of, nulls_of
+from oracle.columns import frozen, is_bytes_type, item_type, names_of, nulls_of, numpy_of
 from oracle.errors import Faults
 from oracle.traces.checks import Places
 from oracle.traces.lists import BadCellsError, Lists, cells, refuse_nulls, take_apart
@@ -80,9 +79,10 @@ class Batch:
         if null.any():
             return None
         try:
-            return frozen(column.cast(pa.int64()).to_numpy())
+            whole = column if pa.types.is_signed_integer(column.type) else column.cast(pa.int64())
+            return frozen(numpy_of(whole).astype(np.int64))
         except pa.ArrowInvalid:  # uint64 beyond int64
-            self.faults.add(f"{self.places.source}: {name} holds {pc.max(column).as_py()}; it is an int32")
+            self.faults.add(f"{self.places.source}: {name} holds {max(column.to_pylist())}; it is an int32")
             return None
 
     # Lists.

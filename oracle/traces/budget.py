@@ -10,6 +10,7 @@ _BATCH_MB = 45  # larger batches are no faster
 _DECODED_SHARE = 8  # of a batch's memory, one part in so many is what was decoded
 _LENGTH_BYTES = 160  # a position and draft length: U, S, costs, terms, policies, and copies of some
 _POLICY_BYTES = 96  # a generation, policy and draft length: rounds, loads, contexts and sums of them
+_LAID_OUT_BYTES = 24  # a position and policy: its draft length, the steps made, visits
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ class Budget:
         return max(1, int(self.working_bytes / each))
 
 
-def budget_of(memory_mb: int | None, threads: int, k_max: int) -> Budget:
+def budget_of(memory_mb: int | None, threads: int, k_max: int, policies: int | None = None) -> Budget:
     """Share memory out among the batches that are under way.
 
     Parameters
@@ -49,6 +50,8 @@ def budget_of(memory_mb: int | None, threads: int, k_max: int) -> Budget:
         Batches worked on side by side; two more are read or written.
     k_max
         K, the longest draft length.
+    policies
+        Policies laid out at once; None: those that a study scores.
 
     Raises
     ------
@@ -68,6 +71,6 @@ def budget_of(memory_mb: int | None, threads: int, k_max: int) -> Budget:
     return Budget(
         batch_bytes=batch // _DECODED_SHARE,
         working_bytes=batch,
-        position_bytes=_LENGTH_BYTES * (k_max + 1),
-        generation_bytes=_POLICY_BYTES * (k_max + 3) * (k_max + 1),
+        position_bytes=_LENGTH_BYTES * (k_max + 1) + _LAID_OUT_BYTES * (policies or 0),
+        generation_bytes=_POLICY_BYTES * (policies or k_max + 3) * (k_max + 1),
     )

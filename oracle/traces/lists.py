@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from oracle.columns import frozen, is_bytes_type, is_name_type, item_type, nulls_of
+from oracle.columns import frozen, is_bytes_type, is_name_type, item_type, nulls_of, numpy_of
 
 _LARGEST_INT32 = 2**31 - 1
 
@@ -77,9 +77,9 @@ def _items_of(array: pa.Array) -> tuple[NDArray[np.int64], pa.Array]:
         size = kind.list_size
         return size * np.arange(len(array) + 1), array.values.slice(array.offset * size, len(array) * size)
     if not (pa.types.is_list(kind) or pa.types.is_large_list(kind)):  # a view, whose lists lie anywhere
-        sizes = np.where(nulls_of(array), 0, array.sizes.to_numpy(zero_copy_only=False))
+        sizes = np.where(nulls_of(array), 0, numpy_of(array.sizes))
         return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64), array.flatten()
-    offsets = array.offsets.to_numpy(zero_copy_only=False).astype(np.int64)
+    offsets = numpy_of(array.offsets).astype(np.int64)
     if len(array) and np.any(np.diff(offsets) < 0):
         raise BadCellsError(np.flatnonzero(np.diff(offsets) < 0), lambda _: "has list offsets that fall")
     first, last = int(offsets[0]), int(offsets[-1])
@@ -156,8 +156,7 @@ def _numbers(items: pa.Array) -> NDArray[Any]:
         items = items.cast(pa.uint8())
     elif pa.types.is_decimal(items.type):
         items = items.cast(pa.float64())
-    values: NDArray[Any] = items.to_numpy(zero_copy_only=True)
-    return values
+    return numpy_of(items)
 
 
 def _binary_cells(items: pa.Array) -> NDArray[np.uint8]:

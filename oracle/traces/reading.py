@@ -1,16 +1,19 @@
 """Walking over trace files in batches, within bounded memory."""
 
 import copy
-from collections.abc import Collection, Iterator, Mapping
-from typing import Self
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Self, TypeVar
 
 import pyarrow as pa
 
 from oracle.columns import item_type
 from oracle.errors import Faults, InputError, printable
 from oracle.files import File, Paths, find_parquet, open_parquet, parquet_errors, shown
+from oracle.footers import footers
 from oracle.parquet_limits import ParquetLimits
 from oracle.pieces import Piece
+from oracle.pipeline import Elsewhere
 from oracle.traces.budget import Budget
 from oracle.traces.dataset import Dataset
 from oracle.traces.gate import check_match_is
@@ -28,6 +31,8 @@ from oracle.traces.schema import (
 from oracle.traces.traces import Traces, joined
 
 _MOST_FAULTS_GATHERED = 1000
+
+_Item = TypeVar("_Item")
 
 
 class TraceFiles:
@@ -88,16 +93,15 @@ class TraceFiles:
         schemas: list[pa.Schema] = []
         rows = 0
         self.metadata: dict[str, str] = {}
-        for path in self.paths:
-            with open_parquet(path) as file, parquet_errors(path):
-                schemas.append(file.schema_arrow)
-                rows += file.metadata.num_rows
-            check_schema(schemas[-1], shown(path), faults)
-            if match_is == "survival" and "match_probs" not in schemas[-1].names:
+        for path, schema, footer in footers(self.paths):
+            schemas.append(schema)
+            rows += footer.num_rows
+            check_schema(schema, shown(path), faults)
+            if match_is == "survival" and "match_probs" not in schema.names:
                 faults.add(
                     f"{shown(path)}: holds no match_probs to read as survival; match_prob is conditional by its meaning"
                 )
-            self._take_metadata(schemas[-1], path, faults)
+            self._take_metadata(schema, path, faults)
         if rows == 0:
             faults.add(f"{shown(self.paths[0])}: holds no generations; a trace has one row a generation")
         self._check_same_columns(schemas, faults)
@@ -163,6 +167,14 @@ class TraceFiles:
         sized._batch_bytes, sized._budget = budget.batch_bytes, budget
         return sized
 
+    def with_columns(self, columns: Collection[str]) -> "TraceFiles":
+        """Give the same files, in batches of the same budget, with those of other optional columns that there are."""
+        everything = TraceFiles(self.paths, match_is=self.match_is, batch_bytes=self._batch_bytes)
+        there = [name for name in dict.fromkeys(columns) if name in everything.schema.names]
+        chosen = TraceFiles(self.paths, columns=there, match_is=self.match_is, batch_bytes=self._batch_bytes)
+        chosen._budget, chosen._left_out = self._budget, self._left_out
+        return chosen
+
     def batches_said(self) -> dict[str, int]:
         """What decides how generations are batched, as JSON values."""
         beside = {} if self._budget is None else {"working_bytes": self._budget.working_bytes}
@@ -210,6 +222,12 @@ class TraceFiles:
             alone = Dataset(self._routed)
             yield self._read(batch, piece.file, first_row, alone), alone
 
+    def in_pieces(
+        self, pieces: Sequence[Piece], read: Callable[["TraceFiles", Piece], Iterator[_Item]]
+    ) -> Iterable[_Item] | Elsewhere[_Item]:
+        """Give what `read` makes of each piece of these files, one after the other."""
+        return chain.from_iterable(read(self, piece) for piece in pieces)
+
     def _read(self, batch: pa.RecordBatch, path: File, first_row: int, dataset: Dataset) -> Traces:
         traces = Traces.from_arrow(batch, shown(path), self.match_is or "conditional", first_row=first_row)
         shape: dict[str, int | None] = {name: getattr(traces, name) for name in TARGET_COLUMNS}
@@ -242,7 +260,7 @@ class TraceFiles:
                 if self._budget is not None:
                     generations = file.metadata.row_group(group).num_rows
                     rows = min(rows, self._budget.rows(generations, self._positions(limits.values_of(group))))
-                for batch in file.iter_batches(rows, [group], names):
+                for batch in file.iter_batches(rows, [group], names, use_threads=False):
                     if batch.num_rows:
                         yield batch, row
                         row += batch.num_rows
