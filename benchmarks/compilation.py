@@ -3,14 +3,13 @@
 Run as a module it makes those first calls itself and prints the seconds.
 """
 
-import json
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
 
 from .report import Row
-from .subprocesses import run_module
+from .subprocesses import PREFIX, answer, run_module
 
 GROUP = "compile"
 ALL = "all"
@@ -20,7 +19,7 @@ ONE = "one"
 def rows(kernels: str) -> Iterator[Row]:
     """Rows of a cold and of a warm start; `kernels`: `ALL`, or `ONE` for the window and solve kernels only."""
     what = {ALL: "decisions, scores, ablation and a sweep", ONE: "decisions only"}[kernels]
-    with tempfile.TemporaryDirectory() as cache:
+    with tempfile.TemporaryDirectory(prefix=PREFIX) as cache:
         for name in ("empty cache", "warm cache"):
             result = run_module("compilation", kernels, environment={"NUMBA_CACHE_DIR": cache})
             seconds = result["first_calls_s"]
@@ -61,4 +60,4 @@ def first_calls(kernels: str) -> dict[str, float]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(first_calls(sys.argv[1])))
+    answer(lambda: first_calls(sys.argv[1]))

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from .limits import Limits, Needs
 from .report import Row, timed_row
 from .timing import interleaved
 
@@ -45,25 +46,29 @@ class Contest:
     ----------
     name, what
         As in `Row`.
-    bytes_per_position
-        Bytes a decision must move at least.
+    needs
+        What a position takes at least.
     bouts
         The first one gives our own figures.
     absent
         Rivals that could not be built here, and why.
-    note
+    of
+        What `positions` count, where that is not positions.
+    figures, note
         For our row.
     """
 
     name: str
     what: str
-    bytes_per_position: float
+    needs: Needs
     bouts: tuple[Bout, ...]
     absent: Mapping[str, str] = field(default_factory=dict)
+    of: str = "position"
+    figures: Mapping[str, float] = field(default_factory=dict)
     note: str = ""
 
 
-def rows_of(contest: Contest, group: str, bandwidth_gb_per_s: float, *, rounds: int, budget_s: float) -> Iterator[Row]:
+def rows_of(contest: Contest, group: str, limits: Limits, *, rounds: int, budget_s: float) -> Iterator[Row]:
     """Check and time a contest: our row, then one row a rival."""
     ratios: dict[str, float] = {}
     rival_rows: list[Row] = []
@@ -83,11 +88,13 @@ def rows_of(contest: Contest, group: str, bandwidth_gb_per_s: float, *, rounds: 
                     f"{contest.what}; {name}",
                     timings[name],
                     positions=bout.positions,
+                    of=contest.of,
                     note=rival.note,
                 )
             )
     for name, reason in contest.absent.items():
-        rival_rows.append(Row(f"{contest.name} / {name}", group, f"{contest.what}; {name}", "ns/position", note=reason))
+        unit = f"ns/{contest.of}"
+        rival_rows.append(Row(f"{contest.name} / {name}", group, f"{contest.what}; {name}", unit, note=reason))
     assert ours is not None
     yield timed_row(
         contest.name,
@@ -95,9 +102,11 @@ def rows_of(contest: Contest, group: str, bandwidth_gb_per_s: float, *, rounds: 
         contest.what,
         ours,
         positions=contest.bouts[0].positions,
-        bytes_per_position=contest.bytes_per_position,
-        bandwidth_gb_per_s=bandwidth_gb_per_s,
+        of=contest.of,
+        needs=contest.needs,
+        limits=limits,
         ratios=ratios,
+        figures=dict(contest.figures),
         note=contest.note,
     )
     yield from rival_rows

@@ -32,7 +32,7 @@ from .fitting_parts import Part, parts
 from .fitting_rivals import FOLDS, installed
 from .report import Row
 from .rounds_input import DRAFT_LENGTHS, REGIMES, rounds_of
-from .subprocesses import run_module
+from .subprocesses import answer, run_module
 from .timing import Timing, interleaved
 
 GROUP = "fit"
@@ -244,4 +244,4 @@ def _printed(setting: Setting) -> dict[str, object]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(_printed(Setting(**json.loads(sys.argv[1]))), allow_nan=False))
+    answer(lambda: _printed(Setting(**json.loads(sys.argv[1]))))

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from oracle.columns import frozen
 from oracle.problem import aligned
 
-from . import rivals, twin
+from . import needs, numpy_rivals, rivals, twin
 from .contests import Bout, Contest, Rival
 from .inputs import ROUTINGS, USUAL, K, Routing, offsets_of, routing_ids
 
@@ -64,14 +64,27 @@ def contests(generations: int) -> Iterator[Contest]:
         fewer = max(1, generations * USUAL.id_bytes // routing.id_bytes)
         yield _counting(Windows(routing, fewer))
     windows = Windows(USUAL, generations)
+    yield _adding_up(windows)
+    yield _whole(windows)
+
+
+def _adding_up(windows: Windows) -> Contest:
     windows.count()
-    yield Contest(
+    generations = len(windows.offsets) - 1
+
+    def theirs() -> NDArray[np.float64]:
+        return numpy_rivals.unique_experts(windows.new, generations, windows.routing.layers)
+
+    def check() -> None:
+        windows.add_up()
+        np.testing.assert_array_equal(theirs(), windows.unique)
+
+    return Contest(
         name="unique_experts",
         what=f"counts to U, K = {K}",
-        bytes_per_position=10 * (K + 1),
-        bouts=(Bout(windows.positions, windows.add_up),),
+        needs=needs.unique_experts(K),
+        bouts=(Bout(windows.positions, windows.add_up, {"NumPy": Rival(theirs, check, "all generations at once")}),),
     )
-    yield _whole(windows)
 
 
 def _counting(windows: Windows) -> Contest:
@@ -94,7 +107,7 @@ def _counting(windows: Windows) -> Contest:
     return Contest(
         name=f"new_experts {windows.routing}",
         what=f"ids of {windows.routing} to counts, K = {K}",
-        bytes_per_position=windows.routing.id_bytes + 2 * (K + 1),
+        needs=needs.new_experts(windows.routing, K),
         bouts=(Bout(windows.positions, windows.count, twins),),
         absent=absent,
     )
@@ -117,7 +130,7 @@ def _whole(windows: Windows) -> Contest:
     return Contest(
         name="windows",
         what=f"ids of {USUAL} to U, K = {K}",
-        bytes_per_position=USUAL.id_bytes + 8 * (K + 1),
+        needs=needs.windows(USUAL, K),
         bouts=(
             Bout(windows.positions, windows.run),
             Bout(

@@ -6,24 +6,33 @@ from typing import Literal
 
 from oracle.errors import InputError
 
-from . import bandwidth, compilation, fitting, kernels, path, routing, searching, solving
+from . import (
+    arithmetic,
+    bandwidth,
+    clustering,
+    compilation,
+    evaluating,
+    fitting,
+    path,
+    routing,
+    scaling,
+    searching,
+    serving,
+    solving,
+    surviving,
+)
+from .checks import checks_of
 from .contests import Contest, rows_of
-from .report import BenchReport, Machine, Row
-from .solving import lanes_vectorised
+from .limits import Limits
+from .report import BenchReport, Check, Machine, Row
+from .tables import tables_of
 
-__all__ = ["GROUPS", "BenchReport", "Machine", "Row", "lanes_vectorised", "measure"]
+__all__ = ["GROUPS", "BenchReport", "Check", "Machine", "Row", "measure", "tables_of"]
 
 Size = Literal["smallest", "quick", "full"]
-GROUPS = (
-    kernels.SURVIVAL,
-    routing.GROUP,
-    solving.GROUP,
-    kernels.EVALUATION,
-    searching.GROUP,
-    compilation.GROUP,
-    path.GROUP,
-    fitting.GROUP,
-)
+Progress = Callable[[str], None]
+CONTESTS = (surviving.GROUP, routing.GROUP, solving.GROUP, evaluating.GROUP, searching.GROUP, serving.GROUP)
+GROUPS = (*CONTESTS, compilation.GROUP, path.GROUP, scaling.GROUP, clustering.GROUP, fitting.GROUP)
 
 
 @dataclass(frozen=True)
@@ -35,17 +44,22 @@ class Scale:
     generations
         Of the kernels' inputs.
     slow_generations
-        Of those that plain Python and QuantEcon get.
+        Of those that plain Python, QuantEcon and slow NumPy get.
     rounds, budget_s
         Most repeats of a contest; seconds after which it stops repeating.
-    bandwidth_bytes
-        Least size of the array that is read; 0: small, the figure is not to be trusted.
+    bandwidth_bytes, peak_times
+        Least size of the array that is read, 0: small, the figure is not to be trusted; passes of the loops that tell
+        what a core computes at best.
     compiled
         What the compile rows compile.
-    path_positions, path_repeats
-        Of the Parquet trace.
+    path_sizes, path_repeats
+        Positions of the Parquet traces, whole multiples of the first, and most repeats of each.
+    trace_positions
+        Of the trace that threads and Ray get.
     fit_rounds, fit_clusters
         Of the rounds that the latency fit gets.
+    clock_counts
+        Whether times mean something.
     """
 
     generations: int
@@ -53,39 +67,74 @@ class Scale:
     rounds: int
     budget_s: float
     bandwidth_bytes: int
+    peak_times: int
     compiled: str
-    path_positions: int
+    path_sizes: tuple[int, ...]
     path_repeats: int
+    trace_positions: int
     fit_rounds: int
     fit_clusters: int
+    clock_counts: bool = True
 
 
 SCALES: dict[Size, Scale] = {
-    "smallest": Scale(4, 1, 3, 0.0, 0, compilation.ONE, 8_192, 1, 2_000, 20),
-    "quick": Scale(400, 8, 9, 1.5, 1 << 27, compilation.ALL, 500_000, 5, 100_000, 300),
-    "full": Scale(2_000, 20, 15, 8.0, 1 << 29, compilation.ALL, 1_000_000, 7, 925_752, 300),
+    "smallest": Scale(
+        generations=4,
+        slow_generations=1,
+        rounds=3,
+        budget_s=0.0,
+        bandwidth_bytes=0,
+        peak_times=100,
+        compiled=compilation.ONE,
+        path_sizes=(2_048, 4_096, 8_192),
+        path_repeats=1,
+        trace_positions=4_096,
+        fit_rounds=2_000,
+        fit_clusters=20,
+        clock_counts=False,
+    ),
+    "quick": Scale(
+        generations=400,
+        slow_generations=8,
+        rounds=9,
+        budget_s=1.0,
+        bandwidth_bytes=1 << 27,
+        peak_times=20_000,
+        compiled=compilation.ALL,
+        path_sizes=(100_000, 300_000, 1_000_000),
+        path_repeats=3,
+        trace_positions=300_000,
+        fit_rounds=100_000,
+        fit_clusters=300,
+    ),
+    "full": Scale(
+        generations=2_000,
+        slow_generations=20,
+        rounds=15,
+        budget_s=4.0,
+        bandwidth_bytes=1 << 29,
+        peak_times=20_000,
+        compiled=compilation.ALL,
+        path_sizes=(100_000, 300_000, 1_000_000, 3_000_000, 10_000_000),
+        path_repeats=5,
+        trace_positions=1_000_000,
+        fit_rounds=925_752,
+        fit_clusters=300,
+    ),
 }
 
 
-def measure(
-    size: Size = "quick",
-    only: Collection[str] | None = None,
-    progress: Callable[[str], None] | None = None,
-    *,
-    path_positions: int | None = None,
-) -> BenchReport:
-    """Measure the kernels, their rivals, compile time, the whole path and the latency fit.
+def measure(size: Size = "quick", only: Collection[str] | None = None, progress: Progress | None = None) -> BenchReport:
+    """Measure the kernels, their rivals, compile time, the whole path, threads, Ray and the latency fit.
 
     Parameters
     ----------
     size
         `smallest` runs everything once or so, for tests; its figures mean little.
     only
-        Some of `GROUPS`; None: all. The read bandwidth is always measured.
+        Some of `GROUPS`; None: all. The machine's limits are always measured.
     progress
         Told what is measured next.
-    path_positions
-        Length of the Parquet trace in positions; None: as the size has it.
 
     Raises
     ------
@@ -101,36 +150,58 @@ def measure(
         raise InputError(f"no benchmarks called {', '.join(sorted(unknown))}; there are {', '.join(GROUPS)}")
     tell = progress or (lambda _: None)
     scale = SCALES[size]
-    tell("read bandwidth")
-    limit = bandwidth.measure_bandwidth(scale.bandwidth_bytes, scale.rounds)
-    assert limit.value is not None
-    rows = [limit]
-    for group in GROUPS:
-        if group in wanted:
-            tell(group)
-            rows.extend(_rows(group, scale, limit.value, path_positions or scale.path_positions))
-    return BenchReport(size, bandwidth.describe_machine(limit.value), tuple(rows))
+    tell("what this machine can do")
+    rows = [bandwidth.measure_bandwidth(scale.bandwidth_bytes, scale.rounds)]
+    rows += arithmetic.measure_peaks(scale.peak_times, scale.rounds)
+    limits = _limits(rows)
+    for group in (group for group in GROUPS if group in wanted):
+        tell(group)
+        rows.extend(_rows(group, scale, limits, tell))
+    machine = bandwidth.describe_machine(limits)
+    return BenchReport(size, machine, tuple(rows), checks_of(rows, scale.clock_counts))
 
 
-def _rows(group: str, scale: Scale, limit_gb_per_s: float, path_positions: int) -> Iterator[Row]:
+def _limits(rows: Iterable[Row]) -> Limits:
+    best = {row.name: row.value for row in rows if row.value is not None}
+    read, *_ = best.values()
+    return Limits(read, {kind: best[f"peak, {kind}"] for kind in arithmetic.KINDS})
+
+
+def _rows(group: str, scale: Scale, limits: Limits, tell: Progress) -> Iterator[Row]:
     if group == compilation.GROUP:
         yield from compilation.rows(scale.compiled)
     elif group == path.GROUP:
-        yield from path.rows(path_positions, scale.path_repeats, limit_gb_per_s)
+        sizes = path.rows(scale.path_sizes, scale.path_repeats, bandwidth.usable_cores())
+        yield from _told(sizes, len(scale.path_sizes), tell)
+    elif group == scaling.GROUP:
+        yield from scaling.rows(scale.trace_positions, scale.path_repeats)
+    elif group == clustering.GROUP:
+        yield from clustering.rows(scale.trace_positions, scale.path_repeats)
     elif group == fitting.GROUP:
         yield from fitting.rows(fitting.Setting(scale.fit_rounds, scale.fit_clusters, scale.rounds, scale.budget_s))
     else:
         for contest in _contests(group, scale):
-            yield from rows_of(contest, group, limit_gb_per_s, rounds=scale.rounds, budget_s=scale.budget_s)
+            tell(f"{group}: {contest.name}")
+            yield from rows_of(contest, group, limits, rounds=scale.rounds, budget_s=scale.budget_s)
+
+
+def _told(rows: Iterator[Row], sizes: int, tell: Progress) -> Iterator[Row]:
+    """Say which size of the path is under way; the larger ones take a while."""
+    for i in range(sizes):
+        tell(f"{path.GROUP}: size {i + 1} of {sizes}")
+        yield next(rows)
+    yield from rows
 
 
 def _contests(group: str, scale: Scale) -> Iterable[Contest]:
-    if group == kernels.SURVIVAL:
-        return kernels.survival_contests(scale.generations)
+    if group == surviving.GROUP:
+        return surviving.contests(scale.generations)
     if group == routing.GROUP:
         return routing.contests(scale.generations)
     if group == solving.GROUP:
         return solving.contests(scale.generations, scale.slow_generations)
     if group == searching.GROUP:
         return searching.contests(scale.generations, scale.slow_generations)
-    return kernels.evaluation_contests(scale.generations)
+    if group == serving.GROUP:
+        return serving.contests(scale.generations, scale.slow_generations)
+    return evaluating.contests(scale.generations)

@@ -3,14 +3,16 @@
 from collections.abc import Iterator
 
 import numpy as np
+from numpy.typing import NDArray
 
 from oracle.alpha_path.path import S_MAX, alpha_path, scaled
 from oracle.columns import frozen
 from oracle.problem import Problem
 from oracle.solver import solve_many
 
+from . import needs, numpy_rivals
 from .contests import Bout, Contest, Rival
-from .inputs import K, costs, first_generations, problem_of
+from .inputs import GENERATION, K, costs, first_generations, problem_of
 
 GROUP = "search"
 SCALES = 400  # of the sweep that a path in alpha replaces
@@ -21,7 +23,7 @@ def contests(generations: int, slow_generations: int) -> Iterator[Contest]:
     """The path in alpha beside a dense sweep, and a sweep of thresholds beside one walk for each."""
     problem = problem_of(generations)
     yield _path(problem, first_generations(problem, slow_generations))
-    yield _stopping(problem)
+    yield _stopping(problem, slow_generations * GENERATION)
 
 
 def _path(problem: Problem, few: Problem) -> Contest:
@@ -39,10 +41,11 @@ def _path(problem: Problem, few: Problem) -> Contest:
     sweep = Rival(
         lambda: solve_many(few, models), check, f"{SCALES} scales by solve_many: breakpoints between are lost"
     )
+    pieces = len(alpha_path(problem, model).s_from) / problem.positions
     return Contest(
         name="scale_path",
         what=f"every breakpoint of s in [0, {S_MAX:g}], K = {K}",
-        bytes_per_position=8 * (2 * K + 2) + 10,
+        needs=needs.scale_path(K, pieces),
         bouts=(
             Bout(problem.positions, lambda: alpha_path(problem, model)),
             Bout(few.positions, lambda: alpha_path(few, model), {"a sweep": sweep}),
@@ -51,35 +54,61 @@ def _path(problem: Problem, few: Problem) -> Contest:
     )
 
 
-def _stopping(problem: Problem) -> Contest:
-    from kernels.stopping import stop  # noqa: PLC0415  # numba is slow to import
+class Rules:
+    """The arguments of `kernels.stopping.stop`, allocated once: draft on while the survival is at least a threshold.
 
-    n = problem.positions
-    # draft on while the survival is at least a threshold: 1 <= (1 / T) · S_j
-    gain = frozen(np.ascontiguousarray(problem.survival.T))
-    cost = frozen(np.ones((K, n)))
-    price = frozen(1.0 / np.linspace(0.05, 0.95, THRESHOLDS))
-    lengths = frozen(np.arange(K + 1, dtype=np.int16))
-    column = frozen(np.arange(THRESHOLDS))
-    verified, made = np.empty((2, n, THRESHOLDS), dtype=np.int16)
-    one = np.empty((2, n, 1), dtype=np.int16)
+    That is 1 <= (1 / T) · S_j, from the lowest threshold T to the highest.
+    """
 
-    def ours() -> None:
-        stop(cost, gain, price, column, lengths, lengths, verified, made)
+    def __init__(self, survival: NDArray[np.float64]) -> None:
+        self.gain = frozen(np.ascontiguousarray(survival.T))
+        self.cost = frozen(np.ones(self.gain.shape))
+        self.price = frozen(1.0 / np.linspace(0.05, 0.95, THRESHOLDS))
+        self.verified, self._made = np.empty((2, len(survival), THRESHOLDS), dtype=np.int16)
+        self._one = np.empty((2, len(survival), 1), dtype=np.int16)
+        self._column, self._lengths = frozen(np.arange(THRESHOLDS)), frozen(np.arange(K + 1, dtype=np.int16))
+
+    def run(self) -> None:
+        """Call the kernel for all thresholds."""
+        from kernels.stopping import stop  # noqa: PLC0415  # numba is slow to import
+
+        lengths = self._lengths, self._lengths
+        stop(self.cost, self.gain, self.price, self._column, *lengths, self.verified, self._made)
+
+    def alone(self, p: int) -> NDArray[np.int16]:
+        """Call the kernel for one threshold; what it finds (N,)."""
+        from kernels.stopping import stop  # noqa: PLC0415  # numba is slow to import
+
+        which = self.price[p : p + 1], self._column[:1], self._lengths, self._lengths
+        stop(self.cost, self.gain, *which, self._one[0], self._one[1])
+        return self._one[0, :, 0]
+
+
+def _stopping(problem: Problem, few: int) -> Contest:
+    whole, part = Rules(problem.survival), Rules(problem.survival[:few])
 
     def one_by_one() -> None:
         for p in range(THRESHOLDS):
-            stop(cost, gain, price[p : p + 1], column[:1], lengths, lengths, one[0], one[1])
+            whole.alone(p)
 
     def check() -> None:
-        ours()
+        whole.run()
         for p in (0, THRESHOLDS // 2, THRESHOLDS - 1):
-            stop(cost, gain, price[p : p + 1], column[:1], lengths, lengths, one[0], one[1])
-            np.testing.assert_array_equal(verified[:, p], one[0, :, 0])
+            np.testing.assert_array_equal(whole.verified[:, p], whole.alone(p))
+
+    def in_numpy() -> NDArray[np.int16]:
+        return numpy_rivals.stop(part.cost, part.gain, part.price)
+
+    def check_numpy() -> None:
+        part.run()
+        np.testing.assert_array_equal(in_numpy(), part.verified)
 
     return Contest(
         name=f"stop, {THRESHOLDS} thresholds",
         what=f"where {THRESHOLDS} rules stop, K = {K}",
-        bytes_per_position=16 * K + 4 * THRESHOLDS,
-        bouts=(Bout(n, ours, {"one by one": Rival(one_by_one, check, f"{THRESHOLDS} walks")}),),
+        needs=needs.stop(K, THRESHOLDS),
+        bouts=(
+            Bout(problem.positions, whole.run, {"one by one": Rival(one_by_one, check, f"{THRESHOLDS} walks")}),
+            Bout(few, part.run, {"NumPy": Rival(in_numpy, check_numpy, "threshold by threshold")}),
+        ),
     )

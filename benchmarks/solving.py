@@ -13,26 +13,29 @@ from oracle.costs import LengthCosts
 from oracle.problem import Problem, aligned
 from oracle.solver import describe, solve, solve_many
 
-from . import quantecon_rival, rivals, twin
+from . import needs, quantecon_rival, rivals, twin
 from .contests import Bout, Contest, Rival
 from .inputs import MODELS, K, costs, first_generations, problem_of, sweep_costs
 from .timing import interleaved
 
 GROUP = "solve"
+_BATCH = 64  # generations of a batch, as walks over files make them
+SINGLE_SOLVES, PACKED = "single solves", "packed instructions"  # of `solve_lanes`: what it costs, what it is made of
 _PACKED = {
     "x86_64": re.compile(r"\bv?(?:mul|sub)pd\b"),
     "AMD64": re.compile(r"\bv?(?:mul|sub)pd\b"),
     "aarch64": re.compile(r"\bf(?:mul|sub)\s+v\d+\.2d"),
     "arm64": re.compile(r"\bf(?:mul|sub)\.2d\b"),
 }
-_SCALAR_RATIO = 16.0  # 32 models without vectors take more than that many single solves, with them less than 10
+SCALAR_RATIO = 16.0  # 32 models without vectors take more than that many single solves, with them less than 10
 
 
 def contests(generations: int, slow_generations: int) -> Iterator[Contest]:
     """Contests of one cost model and of `MODELS`; slow rivals get the first few generations only."""
     problem = problem_of(generations)
     yield _one(problem, first_generations(problem, slow_generations))
-    yield from _sweep(problem)
+    yield _many(first_generations(problem, min(generations, _BATCH)))
+    yield _lanes(problem)
 
 
 def _one(problem: Problem, few: Problem) -> Contest:
@@ -67,13 +70,13 @@ def _one(problem: Problem, few: Problem) -> Contest:
     return Contest(
         name="solve_one",
         what=f"one cost model, K = {K}",
-        bytes_per_position=8 * (2 * K + 2) + 10,
+        needs=needs.solve(K),
         bouts=(
             Bout(problem.positions, lambda: solve(problem, model), fast),
             Bout(few.positions, lambda: solve(few, model), slow),
         ),
         absent=absent,
-        note="output allocated in the run",
+        note="each decision waits for the newest d: a chain that no vector shortens; output allocated in the run",
     )
 
 
@@ -126,25 +129,29 @@ def _generation(problem: Problem, g: int) -> Problem:
     )
 
 
-def _sweep(problem: Problem) -> Iterator[Contest]:
+def _many(batch: Problem) -> Contest:
+    """What a walk does with a batch: a much larger one would show how fast the system gives away new memory."""
     models = sweep_costs()
-    lanes = Lanes(problem, models)
-    singles = [solve(problem, model) for model in models]
+    singles = [solve(batch, model) for model in models]
 
-    def check_singles() -> None:
-        for ours, single in zip(solve_many(problem, models), singles, strict=True):
+    def check() -> None:
+        for ours, single in zip(solve_many(batch, models), singles, strict=True):
             np.testing.assert_array_equal(ours.draft_length, single.draft_length)
             np.testing.assert_array_equal(ours.marginal_ms, single.marginal_ms)
 
-    one_by_one = Rival(lambda: [solve(problem, model) for model in models], check_singles, f"{MODELS} calls of solve")
-    moved = 8 * (2 * K + 2) + 10 * MODELS
-    yield Contest(
+    one_by_one = Rival(lambda: [solve(batch, model) for model in models], check, f"{MODELS} calls of solve")
+    return Contest(
         name="solve_many",
         what=f"{MODELS} cost models at once, K = {K}",
-        bytes_per_position=moved,
-        bouts=(Bout(problem.positions, lambda: solve_many(problem, models), {"one by one": one_by_one}),),
+        needs=needs.solve(K, MODELS),
+        bouts=(Bout(batch.positions, lambda: solve_many(batch, models), {"one by one": one_by_one}),),
         note="output allocated in the run",
     )
+
+
+def _lanes(problem: Problem) -> Contest:
+    models = sweep_costs()
+    lanes = Lanes(problem, models)
     twins, absent = {}, {}
     built = twin.build()
     if isinstance(built, twin.Twin):
@@ -163,13 +170,13 @@ def _sweep(problem: Problem) -> Iterator[Contest]:
     else:
         absent[twin.NAME] = built
     single = Rival(lambda: solve(problem, models[-1]), lanes.check, "one cost model")
-    yield Contest(
+    return Contest(
         name="solve_lanes",
         what=f"the kernel for {MODELS} cost models, K = {K}",
-        bytes_per_position=moved,
+        needs=needs.solve(K, MODELS),
         bouts=(Bout(problem.positions, lanes.run, {**twins, "a single solve": single}),),
         absent=absent,
-        note=_vector_note(),
+        figures=_vector_figures(),
     )
 
 
@@ -241,16 +248,15 @@ def lanes_ratio() -> float:
     return timings["lanes"].fastest / timings["single"].fastest
 
 
-def lanes_vectorised() -> bool:
-    """Say whether `solve_lanes` was compiled to vector instructions; told by the clock where they are not known."""
-    packed = packed_instructions()
-    return packed > 0 if packed is not None else lanes_ratio() < _SCALAR_RATIO
+def lanes_vectorised(packed: int | None, ratio: float) -> bool:
+    """Say whether `solve_lanes` was compiled to vector instructions that run.
+
+    A vector loop can be there and never run, when a check for overlapping arrays fails: the clock tells. Where the
+    instructions are not known the clock is all there is.
+    """
+    return packed != 0 and ratio < SCALAR_RATIO
 
 
-def _vector_note() -> str:
-    ratio = lanes_ratio()
+def _vector_figures() -> dict[str, float]:
     packed = packed_instructions()
-    found = "packed instructions not known here" if packed is None else f"{packed} packed instructions"
-    # a vector loop can be there and never run, when a check for overlapping arrays fails
-    verdict = "" if ratio < _SCALAR_RATIO else "; NOT VECTORISED: as slow as one model after the other"
-    return f"{found}; {MODELS} models cost {ratio:.1f} single solves{verdict}"
+    return {SINGLE_SOLVES: lanes_ratio(), **({} if packed is None else {PACKED: packed})}

@@ -164,3 +164,93 @@ extern "C" void new_experts_10(const uint16_t* experts, const int64_t* offsets, 
                                int64_t words, int64_t lanes, uint64_t* masks, uint16_t* out) {
     count_new<uint16_t, 10>(experts, offsets, generations, layers, words, lanes, masks, out);
 }
+
+// Masks of the experts that windows touch; layers come in whole vectors.
+extern "C" void window_masks_8(const uint8_t* experts, int64_t count, int64_t rows, int64_t layers, int64_t words,
+                               uint64_t* masks_) {
+    const int64_t V = layers / LANE;
+    Words* mask = reinterpret_cast<Words*>(masks_);
+    for (int64_t n = 0; n < count; ++n, mask += words * V) {
+        for (int64_t v = 0; v < V; ++v)
+            for (int64_t w = 0; w < words; ++w) mask[w * V + v] = Words{};
+        for (int64_t r = 0; r < rows; ++r) {
+            const uint8_t* ids = experts + (n * rows + r) * layers * 8;
+            for (int64_t v = 0; v < V; ++v) {
+                Words slots[8];
+                read_slots<uint8_t, 8>(ids + v * LANE * 8, layers - v * LANE, slots);
+                for (int64_t w = 0; w < words; ++w) {
+                    Words bits = {};
+                    for (int slot = 0; slot < 8; ++slot) {
+                        const Words e = slots[slot] - uint64_t(64 * w);
+                        bits |= Words(e < 64) & (Words{} + 1 << (e & 63));
+                    }
+                    mask[w * V + v] |= bits;
+                }
+            }
+        }
+    }
+}
+
+// Unions over windows that join a batch one after the other, with all of them and without each group; the counts keep
+// their vectors until a window has joined every union. `width` words of masks a window, in whole vectors.
+extern "C" void batch_unions(const uint64_t* masks_, int64_t width, const int32_t* paths, int64_t count, int64_t length,
+                             const int32_t* group, int64_t variants, uint64_t* joined_, int64_t* sums,
+                             int64_t* reached) {
+    const int64_t V = width / LANE;
+    std::memset(sums, 0, variants * length * sizeof(int64_t));
+    std::memset(reached, 0, variants * length * sizeof(int64_t));
+    const Words* masks = reinterpret_cast<const Words*>(masks_);
+    Words* joined = reinterpret_cast<Words*>(joined_);
+    int64_t* size = new int64_t[variants];
+    for (int64_t s = 0; s < count; ++s) {
+        std::memset(joined_, 0, variants * V * sizeof(Words));
+        std::memset(size, 0, variants * sizeof(int64_t));
+        for (int64_t step = 0; step < length; ++step) {
+            const int64_t w = paths[s * length + step];
+            const Words* mask = masks + w * V;
+            for (int64_t v = 0; v < variants; ++v) {
+                if (v == group[w] + 1) continue;
+                Words* of = joined + v * V;
+                Words held = {};
+                for (int64_t x = 0; x < V; ++x) {
+                    of[x] |= mask[x];
+                    held += ones(of[x]);
+                }
+                uint64_t total = 0;
+                for (int l = 0; l < LANE; ++l) total += held[l];
+                sums[v * length + size[v]] += static_cast<int64_t>(total);
+                reached[v * length + size[v]] += 1;
+                ++size[v];
+            }
+        }
+    }
+    delete[] size;
+}
+
+// Positions in the stack of an LRU cache; `tree` and `last` are zero: (uses + 1) and (blocks).
+extern "C" void stack_positions(const int32_t* __restrict block, const int64_t* __restrict first,
+                                const int64_t* __restrict request, const int64_t* __restrict blocks,
+                                const uint8_t* __restrict looks, int64_t events, int64_t uses,
+                                int64_t* __restrict tree, int64_t* __restrict last, int64_t* __restrict position) {
+    int64_t time = 0, held = 0;
+    for (int64_t e = 0; e < events; ++e) {
+        const int64_t start = first[request[e]], end = start + blocks[e];
+        if (looks[e]) {
+            for (int64_t i = start; i < end; ++i) {
+                int64_t older = 0;
+                for (int64_t at = last[block[i]] - 1; at > 0; at -= at & -at) older += tree[at];
+                position[i] = last[block[i]] == 0 ? 0 : held - older;
+            }
+        } else {
+            for (int64_t i = end - 1; i >= start; --i) {
+                if (last[block[i]] == 0) {
+                    ++held;
+                } else {
+                    for (int64_t at = last[block[i]]; at <= uses; at += at & -at) --tree[at];
+                }
+                last[block[i]] = ++time;
+                for (int64_t at = time; at <= uses; at += at & -at) ++tree[at];
+            }
+        }
+    }
+}

@@ -15,6 +15,7 @@ from oracle.costs import LengthCosts
 from oracle.problem import Problem, aligned
 
 from .inputs import MODELS, K, Routing
+from .texts import Requests
 
 NAME = "C++"
 _FLAGS = ("-O3", "-march=native", "-std=c++17", "-ffp-contract=off", "-shared", "-fPIC")
@@ -57,6 +58,30 @@ class Twin:
         self._call(
             f"new_experts_{routing.top_k}", experts, offsets, len(offsets) - 1, routing.layers, words, lanes, masks, new
         )
+
+    def window_masks(self, experts: NDArray[Any], routing: Routing, masks: NDArray[np.uint64]) -> None:
+        """Make the masks (W, words * layers) of windows (W, rows, layers * top_k)."""
+        words = -(-routing.num_experts // 64)
+        self._call(f"window_masks_{routing.top_k}", experts, *experts.shape[:2], routing.layers, words, masks)
+
+    def batch_unions(
+        self,
+        masks: NDArray[np.uint64],
+        paths: NDArray[np.int32],
+        group: NDArray[np.int32],
+        sums: NDArray[np.int64],
+        reached: NDArray[np.int64],
+    ) -> None:
+        """Join windows of these masks along paths; `sums` and `reached` (variants, B) as the kernel's."""
+        joined = aligned((len(sums), masks.shape[1]), np.uint64)
+        self._call("batch_unions", masks, masks.shape[1], paths, *paths.shape, group, len(sums), joined, sums, reached)
+
+    def stack_positions(self, log: Requests, position: NDArray[np.int64]) -> None:
+        """Positions (n,) of the blocks that requests look for."""
+        uses = int(log.blocks[~log.looks].sum())
+        tree, last = np.zeros(uses + 1, np.int64), np.zeros(len(log.block), np.int64)
+        events = log.request, log.blocks, log.looks
+        self._call("stack_positions", log.block, log.first, *events, len(log.request), uses, tree, last, position)
 
     def _call(self, name: str, *arguments: NDArray[Any] | int) -> None:
         """Pass arrays as pointers and whole numbers as int64."""

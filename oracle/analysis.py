@@ -1,8 +1,6 @@
 """One walk over the traces: everything that is asked about a batch is worked out while it is in memory."""
 
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +12,6 @@ from oracle.changes import Lane
 from oracle.costs import LengthCosts
 from oracle.decisions import decisions_table
 from oracle.errors import InputError
-from oracle.pipeline import in_order
 from oracle.policies import reference_policies
 from oracle.problem import ExpertSource, Problem, make_problem, unique_experts_of
 from oracle.scores import PolicyTotals
@@ -187,11 +184,6 @@ def _compared(
         if plan.shift_rows:
             rows.append(shifts_table(found, lane.name, traces))
     return tallies, pa.concat_tables(rows) if rows else None
-
-
-def walk(batches: Iterable[Traces], plan: Plan, threads: int) -> Iterator[BatchResult]:
-    """Analyse batch after batch, `threads` of them side by side, results in order."""
-    return in_order(partial(analyse, plan=plan), batches, threads)
 
 
 def check_carried(traces: Traces, k_max: int) -> None:

@@ -23,20 +23,24 @@ from oracle.resampling import Interval, bootstrap, cluster_sums
 from oracle.scores import LEAST_GAIN
 from oracle.solver import segment_sums, solve_many, visits
 from oracle.traces import Traces
+from oracle.unit_sums import ArraySums, DistinctNames
 
 TERMS = ("verify_ms", "expert_ms", "context_ms", "draft_ms", "reject_ms")
+_ARRAYS = ("tokens", "static_ms", "capped_ms", "chosen", "unique_sums", "context_sums")
 
 
 @dataclass(frozen=True, eq=False)
 class ByLength:
-    """Totals by generation; G generations, n draft lengths that may be chosen, K the longest.
+    """Totals by generation, or by unit of resampling; G of them, n draft lengths that may be chosen, K the longest.
 
     Attributes
     ----------
     costs
         The cost of a round by draft length.
     cluster
-        Of each generation.
+        Of each row.
+    clusters
+        How many clusters have positions.
     tokens : (G,) float64
         Tokens emitted.
     static_ms, capped_ms : (G, n) float64, milliseconds
@@ -51,17 +55,13 @@ class ByLength:
 
     costs: LengthCosts
     cluster: tuple[str, ...]
+    clusters: int
     tokens: NDArray[np.float64]
     static_ms: NDArray[np.float64]
     capped_ms: NDArray[np.float64]
     chosen: NDArray[np.float64]
     unique_sums: NDArray[np.float64]
     context_sums: NDArray[np.float64]
-
-    @property
-    def clusters(self) -> int:
-        """Clusters that have positions."""
-        return len({c for c, n in zip(self.cluster, self.tokens, strict=True) if n > 0})
 
 
 def by_length(
@@ -92,16 +92,15 @@ def by_length(
     InputError
         The traces hold no positions.
     """
-    parts: list[ByLength] = []
+    sums, clusters = ArraySums(), DistinctNames()
     for part in in_order(partial(_walked, costs=costs, unique_experts=unique_experts), batches, threads):
-        parts.append(part)
+        sums.add({name: getattr(part, name) for name in _ARRAYS}, part.cluster)
+        clusters.add(name for name, tokens in zip(part.cluster, part.tokens, strict=True) if tokens)
         if on_batch is not None:
             on_batch(len(part.cluster))
-    if not any(part.tokens.any() for part in parts):
+    if not len(clusters):
         raise InputError("the traces hold no positions, so there is no draft length to compare; give others")
-    arrays = ("tokens", "static_ms", "capped_ms", "chosen", "unique_sums", "context_sums")
-    joined = (np.concatenate([getattr(part, name) for part in parts]) for name in arrays)
-    return ByLength(costs, tuple(name for part in parts for name in part.cluster), *joined)
+    return ByLength(costs, sums.units, len(clusters), **sums.sums)
 
 
 def capped(costs: LengthCosts, k: int) -> LengthCosts:
@@ -129,6 +128,7 @@ def tally(problem: Problem, costs: LengthCosts, cluster: tuple[str, ...]) -> ByL
     return ByLength(
         costs=costs,
         cluster=cluster,
+        clusters=len({name for name, tokens in zip(cluster, totals.tokens, strict=True) if tokens}),
         tokens=totals.tokens,
         static_ms=totals.total_ms,
         capped_ms=np.stack([solution.value_ms(offsets) for solution in solutions], axis=1),

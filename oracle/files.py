@@ -4,24 +4,28 @@ import glob
 import hashlib
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from oracle.errors import Faults, InputError, printable
 from oracle.locations import RemoteFile, is_uri, remote_files
+from oracle.pipeline import in_order
 
 # With pre_buffer on, or without a read buffer, a row group is held whole; this keeps a giant one to a few pages.
-_READ_BUFFER_BYTES = 1 << 20
+_READ_BUFFER_BYTES = 1 << 17
 MOST_TEXT_BYTES = 256 << 20  # tables, logs and metrics are read whole; a longer file is another one than was meant
 
 PathLike = str | Path | RemoteFile
 Paths = PathLike | Sequence[PathLike]
 File = Path | RemoteFile  # as found
+_MANY_FILES = 8
+_AT_ONCE = 16
+_Result = TypeVar("_Result")
 
 
 def shown(path: PathLike) -> str:
@@ -59,18 +63,30 @@ def find_parquet(paths: Paths, left_out: dict[str, str] | None = None) -> tuple[
     for path in given:
         for file in _files_of(path, faults):
             found.setdefault(os.path.realpath(file), file)
-    for name, file in list(found.items()):
-        try:
-            if size_of(file) == 0:
-                why = f"{shown(file)}: the file is empty (0 bytes); was its writer interrupted? write it again"
-                if left_out is None:
-                    faults.add(why)
-                else:
-                    left_out[shown(found.pop(name))] = why
-        except OSError as error:
-            faults.add(f"{shown(file)}: cannot be read ({error.strerror}); check the path and its permissions")
+    sizes = of_each(_size_or_error, tuple(found.values()))
+    for (name, file), size in zip(tuple(found.items()), sizes, strict=True):
+        if isinstance(size, OSError):
+            faults.add(f"{shown(file)}: cannot be read ({size.strerror}); check the path and its permissions")
+        elif size == 0:
+            why = f"{shown(file)}: the file is empty (0 bytes); was its writer interrupted? write it again"
+            if left_out is None:
+                faults.add(why)
+            else:
+                left_out[shown(found.pop(name))] = why
     faults.raise_if_any()
     return tuple(found.values())
+
+
+def of_each(function: Callable[[File], _Result], files: Sequence[File]) -> Iterator[_Result]:
+    """Apply a function that waits for a file to each; to many side by side, as what is far away answers late."""
+    return map(function, files) if len(files) < _MANY_FILES else in_order(function, files, _AT_ONCE)
+
+
+def _size_or_error(path: File) -> int | OSError | None:
+    try:
+        return size_of(path)
+    except OSError as error:
+        return error
 
 
 def size_of(path: File) -> int | None:

@@ -3,7 +3,8 @@
 from typing import Literal
 
 from oracle.errors import Faults, InputError
-from oracle.files import File, PathLike, Paths, find_parquet, open_parquet, shown
+from oracle.files import File, PathLike, Paths, find_parquet, shown
+from oracle.footers import footers
 
 RESULT_KEY = b"draft_oracle.provenance"  # decisions, scores and shifts say what they rest on
 _TRACE_COLUMNS = {"match_prob", "match_probs"}
@@ -25,18 +26,10 @@ def sorted_by_kind(paths: Paths, left_out: dict[str, str] | None = None) -> dict
     """
     found: dict[str, list[File]] = {"traces": [], "rounds": []}
     faults = Faults()
-    for path in find_parquet(paths, left_out):
-        try:
-            with open_parquet(path) as file:
-                names = set(file.schema_arrow.names)
-                kept = file.metadata.metadata or {}
-        except InputError as error:
-            if left_out is None:
-                raise
-            left_out[shown(path)] = str(error)
+    for path, schema, metadata in footers(find_parquet(paths, left_out), left_out):
+        if RESULT_KEY in (metadata.metadata or {}):
             continue
-        if RESULT_KEY in kept:
-            continue
+        names = set(schema.names)
         if names & _TRACE_COLUMNS:
             found["traces"].append(path)
         elif names & _ROUNDS_COLUMNS:

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from oracle.files import File, open_parquet, parquet_errors
+from oracle.files import File
+from oracle.footers import footers
 
 PIECE_BYTES = 32 << 20  # encoded; a worker's start costs more than reading less
 
@@ -30,16 +31,15 @@ class Piece:
 def pieces_of(files: Sequence[File], most_bytes: int = PIECE_BYTES) -> list[Piece]:
     """Split files into runs of row groups of about `most_bytes`, at least one each, in the order of the rows."""
     pieces: list[Piece] = []
-    for path in files:
-        with open_parquet(path) as file, parquet_errors(path):
-            begin, row, first_row, held = 0, 0, 0, 0
-            for group in range(file.num_row_groups):
-                metadata = file.metadata.row_group(group)
-                if group > begin and held + metadata.total_byte_size > most_bytes:
-                    pieces.append(Piece(path, range(begin, group), first_row))
-                    begin, first_row, held = group, row, 0
-                held += metadata.total_byte_size
-                row += metadata.num_rows
-            if row > first_row:
-                pieces.append(Piece(path, range(begin, file.num_row_groups), first_row))
+    for path, _, metadata in footers(files):
+        begin, row, first_row, held = 0, 0, 0, 0
+        for group in range(metadata.num_row_groups):
+            said = metadata.row_group(group)
+            if group > begin and held + said.total_byte_size > most_bytes:
+                pieces.append(Piece(path, range(begin, group), first_row))
+                begin, first_row, held = group, row, 0
+            held += said.total_byte_size
+            row += said.num_rows
+        if row > first_row:
+            pieces.append(Piece(path, range(begin, metadata.num_row_groups), first_row))
     return pieces

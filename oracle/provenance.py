@@ -2,10 +2,12 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from importlib import metadata
 from typing import Any
 
-from oracle.files import File, sha256_of, size_of
+from oracle.digests import Digests
+from oracle.files import File, size_of
 from oracle.latency.model import LatencyModel
 
 _LIBRARIES = ("numpy", "numba", "pyarrow")
@@ -21,12 +23,15 @@ def versions() -> dict[str, str]:
     return {"draft-oracle": program_version()} | {name: metadata.version(name) for name in _LIBRARIES}
 
 
-def inputs_of(paths: Sequence[File]) -> list[dict[str, Any]]:
-    """Name, size and SHA-256 of each input file."""
-    return [{"name": path.name, "bytes": size_of(path), "sha256": sha256_of(path)} for path in paths]
+def inputs_of(paths: Sequence[File], digests: Digests | None = None) -> list[dict[str, Any]]:
+    """Name, size and SHA-256 of each input file; `digests` that are under way already are waited for."""
+    with nullcontext(digests) if digests is not None else Digests(paths) as under_way:
+        return [{"name": path.name, "bytes": size_of(path), "sha256": under_way.of(path)} for path in paths]
 
 
-def provenance(command: str, options: Mapping[str, Any], inputs: Sequence[File]) -> dict[str, Any]:
+def provenance(
+    command: str, options: Mapping[str, Any], inputs: Sequence[File], digests: Digests | None = None
+) -> dict[str, Any]:
     """Gather what a result rests on, as JSON values.
 
     Parameters
@@ -37,13 +42,15 @@ def provenance(command: str, options: Mapping[str, Any], inputs: Sequence[File])
         Its options; those that are None are left out.
     inputs
         Files it reads.
+    digests
+        Of the inputs, where they are under way already.
     """
     return {
         "program": f"draft-oracle {program_version()}",
         "libraries": {name: metadata.version(name) for name in _LIBRARIES},
         "command": command,
         "options": {key: value for key, value in options.items() if value is not None},
-        "inputs": inputs_of(inputs),
+        "inputs": inputs_of(inputs, digests),
     }
 
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from oracle.columns import floats_of, in_schema, is_number_type, whole_table
 from oracle.errors import Faults, InputError, printable
 from oracle.files import File, PathLike, Paths, find_parquet, open_parquet, parquet_errors, shown
+from oracle.footers import footers
 from oracle.outputs import atomic_output
 from oracle.parquet_limits import ParquetLimits
 from oracle.pieces import Piece
@@ -177,10 +178,8 @@ class RoundFiles:
         faults = Faults()
         self.rows = 0
         self.column_names: list[str] = []
-        for path in self.paths:
-            with open_parquet(path) as file, parquet_errors(path):
-                schema = file.schema_arrow
-                self.rows += file.metadata.num_rows
+        for path, schema, footer in footers(self.paths):
+            self.rows += footer.num_rows
             check_schema(schema, shown(path), faults)
             self.column_names = self.column_names or schema.names
             for name in (n for n in OPTIONAL if (n in schema.names) != (n in self.column_names)):

@@ -142,27 +142,34 @@ def join(parts: Sequence[PolicyTotals]) -> PolicyTotals:
 
 
 class ScoreSums:
-    """Adds up the totals of batches, in order and in bounded memory: one row a unit of resampling, see `UnitSums`."""
+    """Adds up the totals of batches, in order and in bounded memory: one row a unit of resampling, see `UnitSums`.
+
+    Attributes
+    ----------
+    units
+        The sums, with the labels that they are kept apart by.
+    """
 
     def __init__(self) -> None:
         self._first: PolicyTotals | None = None
-        self._units = UnitSums(0)
+        self.units = UnitSums(0)
 
-    def add(self, found: PolicyTotals) -> None:
-        """Take in a batch, of the same policies in the same order as the first."""
+    def add(self, found: PolicyTotals, *labels: Sequence[str]) -> None:
+        """Take in a batch, of the same policies in the same order as the first; `labels` keep sums apart."""
+        labels = labels or (("",) * len(found.cluster),)
         if self._first is None:
             self._first = found
-            self._units = UnitSums(1 + len(found.policies) * len(MEASURES))
+            self.units = UnitSums(1 + len(found.policies) * len(MEASURES), len(labels))
         elif found.policies != self._first.policies:
             raise ValueError("batches were scored under different policies")
         rows = np.concatenate([found.tokens[:, None], found.sums.reshape(len(found.tokens), -1)], axis=1)
-        self._units.add(rows, found.cluster, ("",) * len(found.cluster))
+        self.units.add(rows, found.cluster, *labels)
 
     def totals(self) -> PolicyTotals | None:
         """Everything taken in so far, a unit in the place of a generation; None if nothing was."""
         if self._first is None:
             return None
-        sums, names = self._units.sums, self._units.units
+        sums, names = self.units.sums, self.units.units
         return PolicyTotals(
             self._first.policies,
             names,

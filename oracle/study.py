@@ -1,8 +1,9 @@
 """A study: traces solved under one latency model, policies scored, the expert cost taken out, files written."""
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -10,21 +11,20 @@ from numpy.typing import NDArray
 
 from oracle import ablation, scores
 from oracle.ablation import Prevalence, ShiftTally
-from oracle.analysis import BatchResult, Plan, walk
+from oracle.analysis import BatchResult, Plan, analyse
 from oracle.changes import Change, lanes_of, parse_change
 from oracle.costs import LengthCosts, LengthRange, choose_range, length_costs
 from oracle.errors import InputError
 from oracle.latency.model import LatencyModel
 from oracle.mismatch import notes_on
+from oracle.one_walk import Walker, one_walk
 from oracle.pieces import pieces_of
+from oracle.pipeline import in_order
 from oracle.resampling import MOST_UNITS
-from oracle.result_files import ResultFile
 from oracle.scores import Score
 from oracle.study_sums import StudySums
 from oracle.traces import TraceFiles
 from oracle.unit_sums import MOST_CATEGORIES
-
-Walker = Callable[[TraceFiles, Plan, int], Iterator[BatchResult]]
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ def study(
     *,
     provenance: Callable[[], Mapping[str, str]] = dict,
     on_batch: Callable[[int], None] | None = None,
-    walker: Walker = walk,
+    walker: Walker[BatchResult] = in_order,
 ) -> Study:
     """Solve all traces under one latency model and answer the question about them.
 
@@ -160,7 +160,7 @@ def study(
     on_batch
         Called with the number of generations after each batch.
     walker
-        Takes the traces, the plan and the threads, gives the batches' results in the order of the generations.
+        Applies a function to each batch on some threads, and gives the results in the order of the traces.
 
     Raises
     ------
@@ -183,26 +183,20 @@ def study(
         every_length=question.every_length is not None,
     )
     sums = StudySums(costs.k_max)
-    with ExitStack() as stack:
-        writers = {
-            "decisions": ResultFile(stack, question.decisions),
-            "shift_rows": ResultFile(stack, question.shifts),
-            "every_length": ResultFile(stack, question.every_length),
-        }
-        for result in walker(files, plan, question.threads):
-            for part, output in writers.items():
-                output.write(getattr(result, part))
-            sums.add(result)
-            if on_batch is not None:
-                on_batch(result.generations)
+
+    def answer() -> Study:
         found = _gather(sums, source=source, model=model, lengths=lengths, costs=costs)
-        if question.ablate:
-            notes = [note for change in question.changes for note in change.notes(costs, model)]
-            found = replace(found, change_notes=tuple(dict.fromkeys(notes)))
-        origin = provenance()
-        for output in writers.values():
-            output.describe(origin)
-    return found  # only here do the files appear
+        notes = [note for change in question.changes for note in change.notes(costs, model)] if question.ablate else []
+        return replace(found, change_notes=tuple(dict.fromkeys(notes)))
+
+    return one_walk(
+        walker(partial(analyse, plan=plan), files, question.threads),
+        {"decisions": question.decisions, "shift_rows": question.shifts, "every_length": question.every_length},
+        sums.add,
+        answer,
+        provenance=provenance,
+        on_batch=on_batch,
+    )
 
 
 def priced(

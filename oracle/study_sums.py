@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from oracle.ablation import ShiftSums
 from oracle.analysis import BatchResult
 from oracle.scores import ScoreSums
-from oracle.unit_sums import DistinctNames, add_rows
+from oracle.unit_sums import DistinctNames, ExpertSources, add_rows
 
 _SOURCES = ("recorded", "routing")
 
@@ -47,7 +47,7 @@ class StudySums:
         self.shifts: dict[str, ShiftSums] = {}
         self.clusters = DistinctNames()
         self._first_unique = np.zeros(())
-        self._sources: dict[str, bool] = {}
+        self._sources = ExpertSources()
         self._unique = np.zeros((2, k_max + 1))
         self._has_both = False
 
@@ -57,8 +57,7 @@ class StudySums:
         self.positions += result.positions
         self.longest_context = max(self.longest_context, result.longest_context)
         self.match_kinds |= result.match_kinds
-        holds_positions = self._sources.get(result.experts_from, False) or result.positions > 0
-        self._sources[result.experts_from] = holds_positions
+        self._sources.add(result.experts_from, result.positions)
         add_rows(self.chosen, result.chosen)
         add_rows(self.value_ms, result.value_ms)
         add_rows(self._first_unique, result.first_unique)
@@ -81,8 +80,7 @@ class StudySums:
     @property
     def experts_from(self) -> list[str]:
         """Where U comes from: batches without positions do not count, if any holds some."""
-        filled = [name for name, holds_positions in self._sources.items() if holds_positions]
-        return sorted(filled or list(self._sources)[:1])
+        return self._sources.names
 
     def mean_unique(self) -> dict[str, NDArray[np.float64]]:
         """Mean U by draft length both ways, where the traces hold both."""

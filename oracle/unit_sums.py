@@ -4,7 +4,8 @@ Generations are added one after the other in the order of the traces. So no sum 
 generations were batched, on threads, or on the engine that worked the batches out.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import blake2b
 
 import numpy as np
@@ -46,6 +47,23 @@ class DistinctNames:
         return len(self._runs[0]) if self._runs else 0
 
 
+class ExpertSources:
+    """Where the unique experts of batches come from."""
+
+    def __init__(self) -> None:
+        self._holds_positions: dict[str, bool] = {}
+
+    def add(self, name: str, positions: int) -> None:
+        """Note a batch's source."""
+        self._holds_positions[name] = self._holds_positions.get(name, False) or positions > 0
+
+    @property
+    def names(self) -> list[str]:
+        """All sources, sorted: batches without positions do not count, if any holds some."""
+        filled = [name for name, holds_positions in self._holds_positions.items() if holds_positions]
+        return sorted(filled or list(self._holds_positions)[:1])
+
+
 class _Apart:
     """Names that are kept apart up to a number of them, and what a name becomes beyond."""
 
@@ -70,34 +88,38 @@ class _Apart:
 
 
 class UnitSums:
-    """Sums by category and unit of resampling.
+    """Sums by category, further labels and unit of resampling.
 
     A unit is a cluster as long as there are at most `MOST_UNITS`. From the next cluster on, clusters are put into
     `MOST_UNITS` groups by a digest of their names: intervals from so many groups are as valid. From the category
-    after `MOST_CATEGORIES` on, categories are no longer kept apart.
+    after `MOST_CATEGORIES` on, categories are no longer kept apart; so is every further label.
 
     Parameters
     ----------
     width
         Numbers that a generation adds, M.
+    labels
+        How many labels a generation has: its category, and others that sums are kept apart by.
     """
 
-    def __init__(self, width: int) -> None:
+    def __init__(self, width: int, labels: int = 1) -> None:
         self._rows: dict[tuple[str, ...], int] = {}
         self._sums = np.zeros((0, width))
-        self._apart = _Apart(MOST_CATEGORIES, lambda _: ""), _Apart(MOST_UNITS, _group_of)
+        self._apart = *(_Apart(MOST_CATEGORIES, lambda _: "") for _ in range(labels)), _Apart(MOST_UNITS, unit_beyond)
 
-    def add(self, values: NDArray[np.float64], clusters: Sequence[str], categories: Sequence[str]) -> None:
+    def add(self, values: NDArray[np.float64], clusters: Sequence[str], *labels: Sequence[str]) -> None:
         """Add what each generation of a batch adds.
 
         Parameters
         ----------
         values : (G, M) float64
-        clusters, categories
-            Names, G each; "" is no category.
+        clusters
+            Names, G.
+        labels
+            Categories and further labels, G each; "" is none.
         """
         at, begin = np.empty(len(clusters), np.int64), 0
-        for g, names in enumerate(zip(categories, clusters, strict=True)):
+        for g, names in enumerate(zip(*labels, clusters, strict=True)):
             for place, (apart, name) in enumerate(zip(self._apart, names, strict=True)):
                 if apart.ends_with(name):  # what came before is put together first, wherever in a batch that happens
                     self._take(values[begin:g], at[begin:g])
@@ -107,6 +129,10 @@ class UnitSums:
             at[g] = self._rows.setdefault(key, len(self._rows))
         self._take(values[begin:], at[begin:])
 
+    def widen(self, columns: NDArray[np.float64]) -> None:
+        """Add numbers that generations add from now on; `columns` (U, W) are their sums so far."""
+        self._sums = np.concatenate([self.sums, columns], axis=1)
+
     @property
     def sums(self) -> NDArray[np.float64]:
         """Sums of each category and unit, (U, M)."""
@@ -115,17 +141,30 @@ class UnitSums:
     @property
     def categories(self) -> tuple[str, ...]:
         """Category of each row of `sums`, U."""
-        return tuple(category for category, _ in self._rows)
+        return self.labels(0)
+
+    def labels(self, i: int) -> tuple[str, ...]:
+        """Label number i of each row of `sums`, U; the first are the categories."""
+        return tuple(key[i] for key in self._rows)
 
     @property
     def units(self) -> tuple[str, ...]:
         """Name of the unit of each row of `sums`, U."""
-        return tuple(unit for _, unit in self._rows)
+        return tuple(key[-1] for key in self._rows)
 
     @property
     def categories_apart(self) -> bool:
         """Whether categories are kept apart: there were not too many."""
-        return not self._apart[0].ended
+        return self.apart(0)
+
+    def apart(self, i: int) -> bool:
+        """Whether label number i is kept apart."""
+        return not self._apart[i].ended
+
+    @property
+    def grouped(self) -> bool:
+        """Whether there were so many clusters that units are groups of them."""
+        return self._apart[-1].ended
 
     def _put_together(self, place: int, beyond: Callable[[str], str]) -> None:
         """Fold the rows there are into fewer, with one part of their keys renamed."""
@@ -148,5 +187,72 @@ class UnitSums:
         np.add.at(self._sums.reshape(-1), places.reshape(-1), values.reshape(-1))  # flat: several times as fast
 
 
-def _group_of(cluster: str) -> str:
+def unit_beyond(cluster: str) -> str:
+    """The unit of a cluster where there are more than `MOST_UNITS` of them."""
     return cluster if cluster == AVERAGES else f"group {digest_of(cluster) % MOST_UNITS}"
+
+
+class ArraySums:
+    """Sums of named arrays by unit of resampling, see `UnitSums`.
+
+    Attributes
+    ----------
+    clusters
+        Those that occur, counted.
+    """
+
+    def __init__(self) -> None:
+        self.clusters = DistinctNames()
+        self._shapes: dict[str, tuple[int, ...]] = {}
+        self._units = UnitSums(0)
+
+    def add(self, arrays: Mapping[str, NDArray[np.float64]], clusters: Sequence[str], *labels: Sequence[str]) -> None:
+        """Add what each generation of a batch adds.
+
+        Parameters
+        ----------
+        arrays
+            (G, …) float64 each; names and shapes are those of the first batch.
+        clusters
+            Names, G.
+        labels
+            What sums are kept apart by, G each.
+        """
+        labels = labels or (("",) * len(clusters),)
+        shapes = {name: values.shape[1:] for name, values in arrays.items()}
+        if not self._shapes:
+            width = sum(map(math.prod, shapes.values()))
+            self._shapes, self._units = shapes, UnitSums(width, len(labels))
+        elif shapes != self._shapes:
+            raise ValueError(f"batches add up other arrays: {shapes}, not {self._shapes}")
+        flat = [values.reshape(len(clusters), math.prod(values.shape[1:])) for values in arrays.values()]
+        self._units.add(np.concatenate(flat, axis=1), clusters, *labels)
+        self.clusters.add(clusters)
+
+    @property
+    def units(self) -> tuple[str, ...]:
+        """Name of the unit of each row of the sums, U."""
+        return self._units.units
+
+    @property
+    def grouped(self) -> bool:
+        """Whether units are groups of clusters."""
+        return self._units.grouped
+
+    def labels(self, i: int) -> tuple[str, ...]:
+        """Label number i of each row of the sums, U."""
+        return self._units.labels(i)
+
+    def apart(self, i: int) -> bool:
+        """Whether label number i is kept apart."""
+        return self._units.apart(i)
+
+    @property
+    def sums(self) -> dict[str, NDArray[np.float64]]:
+        """Sums of each array by unit, (U, …) each."""
+        found, begin, everything = {}, 0, self._units.sums
+        for name, shape in self._shapes.items():
+            end = begin + math.prod(shape)
+            found[name] = everything[:, begin:end].reshape(-1, *shape)
+            begin = end
+        return found

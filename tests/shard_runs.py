@@ -2,10 +2,15 @@
 
 import hashlib
 import json
+import warnings
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+
+from oracle.errors import InputWarning
+from oracle.latency.fit import fit_latency
+from oracle.rounds import RoundFiles
 
 CASES = Path(__file__).parent.parent / "cases"
 MODEL = CASES / "published-a100" / "model.json"
@@ -26,6 +31,16 @@ def write_files(folder: Path, files: int, copies: int = 1) -> Path:
         part = whole.slice(begin, end - begin)
         pq.write_table(part, folder / f"part-{number}.parquet", row_group_size=-(-len(part) // 2))
     return folder
+
+
+def write_model(folder: Path) -> Path:
+    """A latency model that tells the errors of its coefficients."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", InputWarning)
+        model = fit_latency(RoundFiles(CASES / "tiny-moe" / "rounds.parquet")).model
+    path = folder / "model.json"
+    model.save(path)
+    return path
 
 
 def content(folder: Path) -> dict[str, str]:

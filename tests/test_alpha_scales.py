@@ -2,6 +2,8 @@
 
 import xml.etree.ElementTree as ET
 from dataclasses import replace
+from fractions import Fraction
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -9,9 +11,11 @@ import pytest
 import strategies
 from laid_out import costs_of, make, parts
 
+from oracle import unit_sums
 from oracle.ablation import q_values
+from oracle.alpha_path.effects import effects, moving_and_returning, within_margins
 from oracle.alpha_path.path import AlphaPath, alpha_path, scaled
-from oracle.alpha_path.scales import SCALES, ScaleTally, effects, join, moving_and_returning, tally_scales
+from oracle.alpha_path.scales import SCALES, ScaleSums, ScaleTally, tally_scales
 from oracle.alpha_path.static import StaticRange, still_recommended
 from oracle.figures.alpha_path import decisions_by_scale
 from oracle.solver import evaluate, solve, visits
@@ -75,12 +79,11 @@ def test_regret_follows_from_visits_and_q() -> None:
         assert row.regret_ms_per_token == pytest.approx(expected, rel=1e-6, abs=1e-12)
 
 
-def test_batches_join_to_the_whole() -> None:
-    problem = drawn(lengths=(12, 30, 25, 33))
-    _, whole = tallied(problem)
+def batches(problem: strategies.Problem, names: tuple[str, ...], ends: list[int]) -> list[ScaleTally]:
+    """The tallies of some generations each, solved apart."""
     arrays, costs = make(problem), costs_of(problem)
-    halves = []
-    for a, b in ((0, 1), (1, 4)):
+    found = []
+    for a, b in pairwise([0, *ends]):
         t = slice(int(arrays.offsets[a]), int(arrays.offsets[b]))
         part = replace(
             arrays,
@@ -92,14 +95,61 @@ def test_batches_join_to_the_whole() -> None:
         )
         oracle = solve(part, costs)
         visit = visits(part, oracle.draft_length)
-        halves.append(tally_scales(part, costs, alpha_path(part, costs), oracle, visit, NAMES[a:b]))
-    joined = join(halves)
-    assert joined.cluster == whole.cluster
-    for name in ("weights", "moving", "returning", "changed", "kept_ms", "oracle_ms", "static_ms", "by_length"):
-        np.testing.assert_allclose(getattr(joined, name), getattr(whole, name), rtol=1e-12, atol=1e-12)
-    np.testing.assert_array_equal(joined.by_breakpoints, whole.by_breakpoints)
+        found.append(tally_scales(part, costs, alpha_path(part, costs), oracle, visit, names[a:b]))
+    return found
+
+
+def folded(tallies: list[ScaleTally]) -> ScaleTally:
+    sums = ScaleSums()
+    for each in tallies:
+        sums.add(each)
+    found = sums.tally()
+    assert found is not None
+    return found
+
+
+def test_sums_do_not_depend_on_batches_to_the_last_bit() -> None:
+    problem = drawn(lengths=(12, 30, 25, 33, 0, 7))
+    names = ("a", "a", "b", "c", "b", "a")
+    whole = folded(batches(problem, names, [6]))
+    for ends in ([1, 4, 6], [1, 2, 3, 4, 5, 6]):
+        other = folded(batches(problem, names, ends))
+        for name, value in vars(whole).items():
+            np.testing.assert_array_equal(getattr(other, name), value, name)
     with pytest.raises(ValueError, match="batches were looked at under different scales or lengths"):
-        join([halves[0], replace(halves[1], s_max=3.0)])
+        folded([whole, replace(whole, s_max=3.0)])
+
+
+def test_few_clusters_give_what_generations_kept_one_by_one_give() -> None:
+    """Clusters are resampled in the order of their first generation either way, so intervals are equal too."""
+    problem = drawn(lengths=(12, 30, 25, 33, 0, 7))
+    [kept] = batches(problem, ("a", "a", "b", "c", "b", "a"), [6])
+    sums = folded([kept])
+    assert (sums.cluster, sums.clusters, len(sums.weights)) == (("a", "b", "c"), 3, 3)
+    assert moving_and_returning(sums) == moving_and_returning(kept)
+    assert within_margins(sums) == within_margins(kept)
+    assert still_recommended(sums) == still_recommended(kept)
+    for mine, theirs in zip(effects(sums), effects(kept), strict=True):
+        for name in ("s", "changed", "regret_ms_per_token", "regret_interval"):
+            assert getattr(mine, name) == getattr(theirs, name)
+        # sums of 6 numbers of one sign in another order: at most 5 roundings each
+        assert mine.kept_ms_per_token == pytest.approx(theirs.kept_ms_per_token, rel=11 * 2**-53)
+        assert mine.oracle_ms_per_token == pytest.approx(theirs.oracle_ms_per_token, rel=11 * 2**-53)
+    exact = [sum(map(Fraction, kept.kept_ms[:, i].tolist())) / 107 for i in range(len(SCALES))]
+    assert [each.kept_ms_per_token for each in effects(sums)] == pytest.approx([float(e) for e in exact], rel=1e-15)
+
+
+def test_many_clusters_are_put_into_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unit_sums, "MOST_UNITS", 5)
+    problem = drawn(lengths=(3,) * 40)
+    names = tuple(f"c{g // 2}" for g in range(40))
+    kept, found = batches(problem, names, [40])[0], folded(batches(problem, names, [7, 9, 40]))
+    assert found.clusters == 20
+    assert len(found.cluster) == len(found.static_ms) <= 5
+    assert set(found.weights[:, 0] % 6) == {0.0}, "no cluster is torn apart"
+    for name in ("weights", "changed", "static_ms", "regret_ms"):
+        np.testing.assert_allclose(getattr(found, name).sum(axis=0), getattr(kept, name).sum(axis=0), rtol=1e-13)
+    assert "999 bootstrap resamples of 20 clusters" in render(alpha_path_tables(found))
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -6,11 +6,15 @@ import math
 import platform
 import re
 import shutil
+from importlib import import_module
+from pkgutil import iter_modules
 
 import numpy as np
 import pytest
 
-from benchmarks import contests, fitting, inputs, path, quantecon_rival, rivals, routing, run, solving, twin
+import kernels
+from benchmarks import compilation, contests, inputs, quantecon_rival, rivals, routing, run, solving, twin
+from benchmarks.limits import Limits, Needs
 from benchmarks.timing import Timing, interleaved
 from oracle.errors import InputError
 from oracle.solver import solve
@@ -28,12 +32,32 @@ KERNELS = (
     "solve_lanes",
     *(f"{name}, {many}" for many in ("12 policies", "1 policy") for name in ("policy_marginal", "expected_rounds")),
     "visit_probability",
+    "add_up_discarded, 12 policies",
     "summarise",
+    "continuation_credit",
     "scale_path",
     "stop, 100 thresholds",
+    "window_masks",
+    "batch_unions",
+    "batch_unions, 16 left out",
+    "stack_positions",
+    "look_up",
+    "count_rounds",
+    "count_matches",
+)
+IN_NUMPY = (
+    "survival_along",
+    "survival_by_depth",
+    "unique_experts",
+    *(name for name in KERNELS if name.partition(",")[0] in ("policy_marginal", "expected_rounds", "batch_unions")),
+    "visit_probability",
+    "add_up_discarded, 12 policies",
+    "summarise",
+    "continuation_credit",
+    "count_matches",
 )
 RIVALS = {
-    "survival_along": {"NumPy"},
+    **{name: {"NumPy"} for name in IN_NUMPY},
     "windows": {"Python sets", "NumPy one-hot", "NumPy bit masks"},
     "new_experts 48 x 8 of 128": {"C++"},
     "new_experts 60 x 8 of 256": {"C++"},
@@ -42,18 +66,19 @@ RIVALS = {
     "solve_many": {"one by one"},
     "solve_lanes": {"C++", "a single solve"},
     "scale_path": {"a sweep"},
-    "stop, 100 thresholds": {"one by one"},
+    "stop, 100 thresholds": {"one by one", "NumPy"},
+    "window_masks": {"NumPy", "C++"},
+    "batch_unions": {"NumPy", "C++"},
+    "batch_unions, 16 left out": {"NumPy", "C++"},
+    "stack_positions": {"an LRU cache in Python", "C++"},
+    "look_up": {"Python dictionary", "NumPy"},
+    "count_rounds": {"plain Python"},
 }
-WHOLE = (
-    "read bandwidth",
-    "compile, empty cache",
-    "compile, warm cache",
-    "path, 1 thread",
-    "path, 2 threads",
-    "peak memory, half the trace",
-    "peak memory, the whole trace",
-)
-GROUPS = [group for group in run.GROUPS if group != fitting.GROUP]  # that one has tests of its own
+NEEDS = Needs(8.0, 4.0, "floating")
+LIMITS = Limits(1.0, {"floating": 1.0, "integer": 1.0})
+MACHINE = ("read bandwidth", "peak, floating", "peak, integer")
+COMPILED = ("compile, empty cache", "compile, warm cache")
+GROUPS = [*run.CONTESTS, compilation.GROUP]  # the others have tests of their own
 
 
 @pytest.fixture(scope="module")
@@ -69,11 +94,20 @@ def report(told: list[str]) -> run.BenchReport:
 def test_every_row_is_there_once(report: run.BenchReport) -> None:
     names = [row.name for row in report.rows]
     rivals_named = [f"{kernel} / {rival}" for kernel, found in RIVALS.items() for rival in found]
-    assert sorted(names) == sorted([*KERNELS, *rivals_named, *WHOLE])
+    assert sorted(names) == sorted([*MACHINE, *KERNELS, *rivals_named, *COMPILED])
+
+
+def test_every_kernel_is_measured(report: run.BenchReport) -> None:
+    modules = (import_module(f"kernels.{module.name}") for module in iter_modules(kernels.__path__))
+    public = {name for module in modules for name, thing in vars(module).items() if hasattr(thing, "py_func")}
+    public = {name for name in public if not name.startswith("_")}
+    assert len(public) > 15
+    assert public <= {re.split("[ ,]", row.name)[0] for row in report.rows}
 
 
 def test_progress_names_the_groups_in_the_order_of_the_work(report: run.BenchReport, told: list[str]) -> None:
-    assert told == ["read bandwidth", *GROUPS]
+    assert [what for what in told if ": " not in what] == ["what this machine can do", *GROUPS]
+    assert [what.partition(": ")[2] for what in told if ": " in what] == list(KERNELS)
     assert list(dict.fromkeys(row.group for row in report.rows)) == ["bandwidth", *GROUPS]
 
 
@@ -92,16 +126,24 @@ def test_figures_are_positive_finite_and_ordered(report: run.BenchReport) -> Non
         assert all(figure is None or 0 < figure < math.inf for figure in figures), row
 
 
-def test_kernels_say_what_they_move_and_how_they_compare(report: run.BenchReport) -> None:
-    bandwidth = report.machine.read_bandwidth_gb_per_s
+def test_kernels_say_what_they_take_and_how_they_compare(report: run.BenchReport) -> None:
+    machine = report.machine
     for name in KERNELS:
         row = report.row(name)
-        assert row.unit == "ns/position"
+        assert row.unit == f"ns/{row.of}"
         assert row.positions is not None
         assert row.ns_per_position == row.value
         assert row.per_second == pytest.approx(1e9 / row.ns_per_position)
         assert row.gb_per_s == pytest.approx(row.bytes_per_position / row.ns_per_position)
-        assert row.bandwidth_share == pytest.approx(row.gb_per_s / bandwidth)
+        assert row.gop_per_s == pytest.approx(row.operations_per_position / row.ns_per_position)
+        assert row.bandwidth_share == pytest.approx(row.gb_per_s / machine.read_bandwidth_gb_per_s)
+        shares = {
+            "memory": row.bandwidth_share,
+            "arithmetic": row.gop_per_s / machine.peak_gop_per_s[row.operations_are],
+        }
+        assert row.limit_share == pytest.approx(max(shares.values()))
+        assert shares[row.bound_by] == max(shares.values())
+        assert row.limit_ns_per_position == pytest.approx(row.limit_share * row.value)
         absent = {r for r in RIVALS.get(name, set()) if report.row(f"{name} / {r}").value is None}
         assert set(row.ratios) == RIVALS.get(name, set()) - absent
 
@@ -114,26 +156,16 @@ def test_the_report_is_plain_data(report: run.BenchReport) -> None:
     assert [row["name"] for row in plain["rows"]] == [row.name for row in report.rows]
 
 
-def test_solving_the_whole_trace_counts_all_its_positions(report: run.BenchReport) -> None:
-    assert report.row("path, 1 thread").positions == 8192
-    assert report.row("peak memory, half the trace").positions == 4096
-
-
-def test_two_threads_say_how_many_cores_they_were_given(report: run.BenchReport) -> None:
-    assert re.match(
-        r"2 busy threads were given [0-9]+\.[0-9]{2} cores just before; warm", report.row("path, 2 threads").note
-    )
-    assert report.row("path, 1 thread").note.startswith("warm page cache")
-
-
 def test_only_some_groups() -> None:
     report = run.measure("smallest", only=["survival"])
     assert [row.name for row in report.rows] == [
-        "read bandwidth",
+        *MACHINE,
         "survival_along",
         "survival_along / NumPy",
         "survival_by_depth",
+        "survival_by_depth / NumPy",
     ]
+    assert report.checks == ()
 
 
 def test_unknown_group_and_size_are_refused() -> None:
@@ -143,28 +175,33 @@ def test_unknown_group_and_size_are_refused() -> None:
         run.measure("huge")  # type: ignore[arg-type]
 
 
-def test_lanes_are_vectorised() -> None:
+def test_lanes_are_vectorised(report: run.BenchReport) -> None:
     packed = solving.packed_instructions()
     assert (packed is None) == (platform.machine() not in ("x86_64", "AMD64", "aarch64", "arm64"))
     assert packed is None or packed > 0
-    assert run.lanes_vectorised()
+    figures = report.row("solve_lanes").figures
+    assert figures.get("packed instructions") == packed
+    assert solving.lanes_vectorised(packed, figures["single solves"])
+    assert not report.failed
 
 
-def test_lanes_on_an_unknown_processor_are_judged_by_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(solving, "packed_instructions", lambda: None)
-    monkeypatch.setattr(solving, "lanes_ratio", lambda: 9.0)
-    assert run.lanes_vectorised()
-    monkeypatch.setattr(solving, "lanes_ratio", lambda: 21.0)
-    assert not run.lanes_vectorised()
+def test_lanes_are_judged_by_instructions_and_by_the_clock() -> None:
+    assert solving.lanes_vectorised(None, 9.0)
+    assert solving.lanes_vectorised(42, 9.0)
+    assert not solving.lanes_vectorised(0, 9.0)
+    assert not solving.lanes_vectorised(None, 21.0)
+    assert not solving.lanes_vectorised(42, 21.0)
 
 
 def test_a_rival_that_disagrees_stops_the_run() -> None:
     def wrong() -> None:
         np.testing.assert_array_equal([1.0], [2.0])
 
-    contest = contests.Contest("ours", "nothing", 8.0, (contests.Bout(1, int, {"theirs": contests.Rival(int, wrong)}),))
+    contest = contests.Contest(
+        "ours", "nothing", NEEDS, (contests.Bout(1, int, {"theirs": contests.Rival(int, wrong)}),)
+    )
     with pytest.raises(AssertionError):
-        list(contests.rows_of(contest, "solve", 1.0, rounds=1, budget_s=0.0))
+        list(contests.rows_of(contest, "solve", LIMITS, rounds=1, budget_s=0.0))
 
 
 def test_plain_python_finds_our_values_and_no_others() -> None:
@@ -194,7 +231,7 @@ def test_without_a_compiler_the_twin_says_so(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(twin, "build", lambda: "no compiler")
     contest = next(iter(solving.contests(1, 1)))
     assert contest.absent["C++"] == "no compiler"
-    rows = list(contests.rows_of(contest, "solve", 1.0, rounds=1, budget_s=0.0))
+    rows = list(contests.rows_of(contest, "solve", LIMITS, rounds=1, budget_s=0.0))
     absent = next(row for row in rows if row.name == "solve_one / C++")
     assert absent.value is None
     assert absent.note == "no compiler"
@@ -223,9 +260,3 @@ def test_routing_names_distinct_experts_in_a_layer() -> None:
         assert ids.max() < target.num_experts
         ordered = np.sort(ids, axis=2)
         assert (ordered[:, :, 1:] != ordered[:, :, :-1]).all()
-
-
-def test_peak_memory_is_that_of_this_process() -> None:
-    before = path.peak_bytes()
-    block = np.ones(before // 8 + (64 << 20) // 8)  # more than was ever held
-    assert path.peak_bytes() >= block.nbytes

@@ -18,6 +18,7 @@ from oracle.latency.fit import fit_latency
 from oracle.latency.regression import Fit
 
 SETTING = fitting.Setting(rounds=2_000, clusters=20, repeats=1, budget_s=0.0)
+MACHINE = ("read bandwidth", "peak, floating", "peak, integer")
 DIAGNOSTICS = (
     "factor_strengths",
     "factor_relations",
@@ -63,9 +64,9 @@ def parts_only(monkeypatch):
 
 def test_every_row_is_there_once_positive_and_finite(report):
     names = [row.name for row in report.rows]
-    expected = ["read bandwidth", "fit_latency", "gather_evidence", *DIAGNOSTICS, *SUMS, *PARTS, *RIVALS]
+    expected = [*MACHINE, "fit_latency", "gather_evidence", *DIAGNOSTICS, *SUMS, *PARTS, *RIVALS]
     assert sorted(names) == sorted(expected)
-    for row in report.rows[1:]:
+    for row in report.rows[len(MACHINE) :]:
         assert (row.group, row.unit, row.positions) == ("fit", "s", 2_000)
         assert 0 < row.least <= row.value <= row.most < math.inf
         assert row.runs >= 1
@@ -78,7 +79,7 @@ def test_each_part_has_its_ratio_and_blas_its_one_thread(report):
     for name, rival in PARTS.items():
         assert list(report.row(name).ratios) == [rival]
         assert 0 < report.row(name).ratios[rival] < math.inf
-    every = [row for row in report.rows[1:] if row.name != RIVALS[-1]]
+    every = [row for row in report.rows[len(MACHINE) :] if row.name != RIVALS[-1]]
     assert all(row.note.endswith("BLAS threads: 1") for row in every)
 
 
@@ -200,5 +201,5 @@ def test_sizes_of_the_runs():
         (100_000, 300),
         (925_752, 300),
     ]
-    with pytest.raises(InputError, match="compile, path, fit"):
+    with pytest.raises(InputError, match="compile, path, threads, cluster, fit"):
         run.measure("smallest", only=["fitting"])

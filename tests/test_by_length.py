@@ -1,15 +1,26 @@
 """Draft lengths side by side against the naive twin: maxima, static lengths, terms of a round, shares of k*."""
 
+import dataclasses
+
 import naive
 import numpy as np
 import pytest
 import strategies
 from laid_out import costs_of, make
+from traces_factory import trace_table
 
-from oracle.by_length import TERMS, ByLength, capped, limits, round_terms, shares, tally
+from oracle import unit_sums
+from oracle.by_length import TERMS, ByLength, by_length, capped, limits, round_terms, shares, tally
+from oracle.costs import length_costs
+from oracle.errors import InputError
+from oracle.latency.model import DraftLine, LatencyModel
+from oracle.problem import make_problem
 from oracle.resampling import bootstrap
 from oracle.solver import solve
 from oracle.summaries.by_length import limit_table, plateau, round_table, share_table
+from oracle.traces import Traces
+
+MODEL = LatencyModel((1, 2, 3, 4), (5.0, 5.5, 6.5, 7.0), (0.25, 0.25, 0.25, 0.25), 0.001, DraftLine(0.5, 0.25))
 
 
 def tallied(problem: strategies.Problem) -> ByLength:
@@ -134,3 +145,33 @@ def test_without_m_1_the_baseline_is_named() -> None:
     assert said == (
         f"speed-up over k = {problem.allowed[0]}: the model has no m = 1, so speed-ups over k = 0 are not available"
     )
+
+
+def test_a_walk_adds_generations_up_by_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sums of clusters, and of groups of them where there are many, give the figures of all generations."""
+    lengths = (9, 4, 0, 12, 7, 5, 3, 8)
+    table = trace_table(lengths, K=4, cluster=[f"q{g // 2}" for g in range(len(lengths))])
+    whole = Traces.from_arrow(table)
+    costs = length_costs(MODEL, 0, 3)
+    twin = tally(make_problem(whole, 3), costs, whole.cluster_of)
+    found = by_length([Traces.from_arrow(table.slice(at, 3)) for at in (0, 3, 6)], costs, threads=2)
+    assert (found.cluster, found.clusters) == (("q0", "q1", "q2", "q3"), 4)
+    for of in (limits, round_terms, shares):
+        for one, other in zip(of(found), of(twin), strict=True):
+            assert_close(one, other)
+    monkeypatch.setattr(unit_sums, "MOST_UNITS", 2)
+    grouped = by_length([whole], costs)
+    assert len(grouped.cluster) <= 2
+    assert grouped.clusters == 4
+    assert grouped.static_ms.sum(axis=0) == pytest.approx(found.static_ms.sum(axis=0), rel=1e-12)
+    with pytest.raises(InputError, match="the traces hold no positions, so there is no draft length to compare"):
+        by_length([Traces.from_arrow(trace_table((0, 0)))], costs)
+
+
+def assert_close(one: object, other: object) -> None:
+    for field in dataclasses.fields(one):  # type: ignore[arg-type]
+        a, b = getattr(one, field.name), getattr(other, field.name)
+        if dataclasses.is_dataclass(a):
+            assert_close(a, b)
+        else:
+            assert a == (None if b is None else pytest.approx(b, rel=1e-9, abs=1e-12)), field.name

@@ -69,6 +69,7 @@ def test_json_at_full_precision_and_price():
         "levers",
         "levers_cost",
         "levers_break_even",
+        "levers_by_batch",
         "levers_procedure",
         "levers_moves",
         "levers_precision",

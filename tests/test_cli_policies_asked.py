@@ -142,3 +142,14 @@ def test_one_cluster_is_scored_in_sample_and_says_so(tmp_path: Path) -> None:
     )
     assert {row["policy"] for row in tables["realised_scores"]["rows"]} == {*names, "clairvoyant"}
     assert not any(row["held_out"] for row in tables["realised_scores"]["rows"])
+
+
+def test_threads_and_memory_change_no_figure(tmp_path: Path) -> None:
+    path = write(tmp_path / "t.parquet")
+    asked = (path, "--policy", "static", "--policy", "confidence@keep", "--policy", "goodput")
+    whole = tables_of(*asked, "--threads", "1")
+    other = tables_of(*asked, "--threads", "2", "--memory", "350")
+    for name in ("deployment", "tuned_policies", "tuned_measures", "realised_scores", "calibration"):
+        assert other[name] == whole[name]
+    said = refused("policies", path, "-m", PUBLISHED, "--memory", "100")
+    assert "--memory is 100 MB; " in said

@@ -21,7 +21,7 @@ POST, POST_POOL, A100 = POOL / "post.toml", POOL / "post-pool.toml", POOL / "a10
 POST_PAGE = """\
 Memory pool: 28.70 GiB of usable HBM
 bf16         does not fit: 52.0 GB of weights, 48.43 GiB, 19.73 GiB too many
-FP8          fits: 26.0 GB of weights, 24.21 GiB; 4.49 GiB left for KV (15.6% of the HBM); 20.49 GiB of the weights are those that a token does not use
+FP8          fits: 26.0 GB of weights, 24.21 GiB; 4.49 GiB left for KV (15.6 % of the HBM); 20.49 GiB of the weights are those that a token does not use
 what follows at FP8, the first stated that fits
 left open    reserve_gib for activations and graphs is not stated: taken as 0, so pools are upper bounds
 left open    KV of a token and contexts of tenants are not stated: the pool is given in bytes, not in tenants
@@ -33,8 +33,8 @@ from         bytes and tenants are exact for what is stated; no times
 POST_POOL_PAGE = """\
 Memory pool: 3.80 GiB left for KV by weights and reserve
 pool       3.80 GiB for KV
-one GiB    takes 1.00 GiB, 26.3% of the pool; at a full pool each tenant left has to be 1.357 times as fast to make up for it
-early exit saves 29.2% of a step at batch 1; in lockstep 1% or more up to a batch of 5
+one GiB    takes 1.00 GiB, 26.3 % of the pool; at a full pool each tenant left has to be 1.357 times as fast to make up for it
+early exit saves 29.2 % of a step at batch 1; in lockstep 1 % or more up to a batch of 5
 left open  KV of a token and contexts of tenants are not stated: the pool is given in bytes, not in tenants
 left open  times are not stated: what speed-ups cost is known, what they give is not
 left open  acceptance of one GiB is not stated: at most what it would have to be is known
@@ -45,8 +45,8 @@ A100_LINES = """\
 tenants          12 of this mix fit, 0.656 GiB each; 32 are asked for: 20 do not fit
 experts          weights that a token does not use take the place of 77 tenants: 89 would fit without them
 most tenants     147 at NVFP4 weights, FP8 KV
-draft model 1.7B takes 3.17 GiB, 38.4% of the pool, 787.2 MiB more for each tenant and 9 of 12 tenants; at a full pool it does not pay: 0.497 times the tokens (573 → 284 a second), 0.713 times at the same tenants; pays with no number of tenants; it would need 6.14 tokens a round, more than 5; no size of draft pays
-EAGLE-3 head     takes 0.47 GiB, 5.6% of the pool, 15.5 MiB more for each tenant and 1 of 12 tenants; at a full pool it pays: 1.477 times the tokens (573 → 846 a second), 1.518 times at the same tenants; pays with 4 or more tenants; break-even at 1.88 tokens a round (acceptance 0.481) or 2.87 GiB of draft
+draft model 1.7B takes 3.17 GiB, 38.4 % of the pool, 787.2 MiB more for each tenant and 9 of 12 tenants; at a full pool it does not pay: 0.497 times the tokens (573 → 284 a second), 0.713 times at the same tenants; pays with no number of tenants; it would need 6.14 tokens a round, more than 5; no size of draft pays
+EAGLE-3 head     takes 0.47 GiB, 5.65 % of the pool, 15.5 MiB more for each tenant and 1 of 12 tenants; at a full pool it pays: 1.477 times the tokens (573 → 846 a second), 1.518 times at the same tenants; pays with 4 or more tenants; break-even at 1.88 tokens a round (acceptance 0.481) or 2.87 GiB of draft
 """  # noqa: E501
 
 
@@ -163,5 +163,5 @@ def test_fewer_tenants_asked_for_than_fit_are_judged_first():
 def test_every_precision_and_early_exit_where_tenants_fit():
     page = succeeded("pool", A100)
     assert "all precisions   EAGLE-3 head pays in 6 of 6 that can be judged" in page
-    assert "at the 12 tenants that fit 0.0% in lockstep" in page
+    assert "at the 12 tenants that fit 0.0404 % in lockstep" in page
     assert "n-gram lookup pays in 4 of 6 that can be judged: bf16 weights, FP8 KV; FP8 weights, bf16 KV; " in page

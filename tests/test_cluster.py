@@ -1,6 +1,8 @@
 """Work done elsewhere equals work done here, bit for bit, whatever becomes of the order; faults keep their words."""
 
+import platform
 import shutil
+import socket
 import sys
 import warnings
 from pathlib import Path
@@ -15,14 +17,14 @@ from in_process import printed
 from traces_factory import rows, trace_table
 
 from oracle.alpha_path.study import alpha_study
-from oracle.cluster.ray_engine import in_words
-from oracle.cluster.spreading import Arrival, SpreadRounds, SpreadTraces, in_place_order
+from oracle.cluster.ray_engine import RayEngine, in_words
+from oracle.cluster.spreading import Arrival, SpreadRounds, SpreadTraces, in_place_order, spread
 from oracle.costs import LengthRange
 from oracle.errors import InputError, InputWarning
 from oracle.files import find_parquet
 from oracle.latency.fit import fit_latency
 from oracle.latency.model import LatencyModel
-from oracle.pieces import pieces_of
+from oracle.pieces import Piece, pieces_of
 from oracle.pipeline import in_order
 from oracle.rounds import RoundFiles
 from oracle.study import Question, study
@@ -160,6 +162,39 @@ def test_a_file_that_workers_do_not_see_is_named_with_the_way_out(traces: Path, 
     said = refusal(drained, SpreadTraces(TraceFiles(folder), Elsewhere(), SMALL))
     assert said.startswith(f"{folder / 'part-2.parquet'}: no such file on the worker ")
     assert said.endswith("every node of the cluster must see it under this name, or give a URI (s3://, gs://)")
+
+
+def test_a_uri_that_workers_cannot_reach_is_named_with_the_way_out(traces: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(traces, tmp_path / "traces")
+    files = TraceFiles(f"file://{folder}")
+    (folder / "part-2.parquet").unlink()
+    pieces = [*pieces_of(files.paths[:2], SMALL), Piece(files.paths[2], range(1), 0)]
+    with pytest.raises(InputError) as error:
+        list(spread(ShuffledEngine(), pieces, files.read, _last))
+    assert str(error.value) == (
+        f"file://{folder}/part-2.parquet: cannot be reached from the worker {platform.node()} ([Errno 2] No such file "
+        f"or directory: 'file://{folder}/part-2.parquet'); every node of the cluster needs the network and the rights "
+        "there that this machine has: credentials in its environment"
+    )
+
+
+def _last(pair) -> int:
+    return pair[0].generations
+
+
+def test_addresses_that_cannot_be_are_refused_at_once() -> None:
+    assert refusal(RayEngine, "ray://head:10001") == (
+        "--ray-address ray://head:10001: Ray Data does not work through Ray Client; give the command on a node of the "
+        "cluster, with --ray-address auto"
+    )
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    assert refusal(RayEngine, f"127.0.0.1:{port}") == (
+        f"--ray-address 127.0.0.1:{port}: nothing answers there (Connection refused); check the address with "
+        "`ray status` on a node of the cluster"
+    )
+    assert "nothing answers there (" in refusal(RayEngine, "127.0.0.1:99999")
 
 
 def test_a_damaged_row_group_is_named(traces: Path, tmp_path: Path) -> None:

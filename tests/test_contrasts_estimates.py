@@ -13,7 +13,7 @@ from oracle.contrasts.estimates import Estimate, estimates, holm
 from oracle.contrasts.findings import DOES_NOT, SHOWS, UNDECIDED, verdict
 from oracle.contrasts.groups import ALL, Group
 from oracle.contrasts.steps import AFTER, AT, AT_CHANGE, mismatch_sums, step_sums
-from oracle.contrasts.sums import GroupSums, join
+from oracle.contrasts.sums import GroupSums, GroupTotals, folded
 from oracle.resampling import Interval
 
 A = Group("label", "script_change")
@@ -40,6 +40,12 @@ def simulated(rng: np.random.Generator, *, clusters: int, confounded: bool, grou
     return step_sums({"routing": new}, names, member, offsets, tuple(f"c{i}" for i in range(clusters)))
 
 
+def total(*parts: GroupSums) -> GroupTotals:
+    found = folded(parts)
+    assert found is not None
+    return found
+
+
 def coverage(found: list[Difference]) -> float:
     intervals = [one.difference.interval for one in found]
     return float(np.mean([i is not None and i.low <= PLANTED <= i.high for i in intervals]))
@@ -49,7 +55,7 @@ def test_intervals_cover_the_planted_difference() -> None:
     """95 % nominally; percentile intervals of 40 clusters cover 93 % (1,000 runs, and 90 % of 10 clusters). 300 runs
     have a standard error of 1.5 points: 0.885 is three of them below 0.93, and 0.99 is four above."""
     rng = np.random.default_rng(1)
-    runs = [comparisons(s := simulated(rng, clusters=40, confounded=False), s.groups)[0] for _ in range(RUNS)]
+    runs = [comparisons(s := total(simulated(rng, clusters=40, confounded=False)), s.groups)[0] for _ in range(RUNS)]
     for how in ("pooled", "within"):
         found = [getattr(run, how) for run in runs]
         assert 0.885 <= coverage(found) <= 0.99
@@ -59,7 +65,7 @@ def test_intervals_cover_the_planted_difference() -> None:
 
 def test_within_generations_recovers_what_pooling_confounds() -> None:
     rng = np.random.default_rng(2)
-    runs = [comparisons(s := simulated(rng, clusters=40, confounded=True), s.groups)[0] for _ in range(RUNS)]
+    runs = [comparisons(s := total(simulated(rng, clusters=40, confounded=True)), s.groups)[0] for _ in range(RUNS)]
     assert 0.885 <= coverage([run.within for run in runs]) <= 0.99
     assert coverage([run.pooled for run in runs]) < 0.2
     assert np.mean([run.pooled.difference.value for run in runs]) > PLANTED + 0.1
@@ -69,7 +75,9 @@ def test_one_family_rarely_claims_what_is_not_there() -> None:
     """Eight groups without any difference: uncorrected, a third of the families claim one; with Holm 8 % do (600 runs),
     not 5 %, as the percentile p of 40 clusters is a little too small. 200 runs have a standard error of 1.9 points."""
     rng = np.random.default_rng(3)
-    runs = [comparisons(s := simulated(rng, clusters=40, confounded=False, groups=8), s.groups) for _ in range(200)]
+    runs = [
+        comparisons(s := total(simulated(rng, clusters=40, confounded=False, groups=8)), s.groups) for _ in range(200)
+    ]
     claimed = np.mean([any(one.within.word == "" for one in run) for run in runs])
     uncorrected = np.mean([any((one.within.difference.p or 1) < 0.05 for one in run) for run in runs])
     assert claimed < 0.08 + 3 * 0.019
@@ -86,11 +94,11 @@ def test_ignoring_the_step_would_give_the_wrong_sign() -> None:
     sums = step_sums({"routing": new}, (ALL, A), member, np.array([0, N]), ("q",))
     cells = sums.sums[0, 1].sum(axis=0)  # all steps thrown together
     assert cells[0, 1] / cells[0, 0] - cells[1, 1] / cells[1, 0] == pytest.approx(2.5 - 23 / 11)  # more
-    (found,) = comparisons(sums, sums.groups)
+    (found,) = comparisons(total(sums), sums.groups)
     assert found.pooled.difference == Estimate(-0.5)  # fewer, and one cluster has no interval
     assert found.within.difference.value == pytest.approx(-0.5)
     assert (found.pooled.mean.value, found.pooled.against.value) == (2.5, 3.0)
-    assert [m.mean.value for m in group_means(sums, [ALL])] == pytest.approx([14.5 / 5, 2.0, 1.0])
+    assert [m.mean.value for m in group_means(total(sums), [ALL])] == pytest.approx([14.5 / 5, 2.0, 1.0])
 
 
 def test_the_row_of_a_first_mismatch_and_the_row_after() -> None:
@@ -109,7 +117,7 @@ def test_the_row_of_a_first_mismatch_and_the_row_after() -> None:
 def test_a_group_that_a_batch_lacks_leaves_all_its_tokens_outside() -> None:
     one = GroupSums(("a",), (ALL,), ("x",), np.array([[[[[3.0, 6.0], [0.0, 0.0]]]]]))
     two = GroupSums(("b",), (ALL, A), ("x",), np.array([[[[[2.0, 2.0], [0.0, 0.0]]], [[[1.0, 2.0], [1.0, 0.0]]]]]))
-    joined = join([one, two])
+    joined = total(one, two)
     assert joined.groups == (ALL, A)
     assert joined.of([A])[:, 0, 0].tolist() == [[[0.0, 0.0], [3.0, 6.0]], [[1.0, 2.0], [1.0, 0.0]]]
 
@@ -195,7 +203,7 @@ def test_each_kind_and_measure_is_a_family_of_its_own() -> None:
     rng = np.random.default_rng(4)
     sums = simulated(rng, clusters=30, confounded=False, groups=3)
     flagged = GroupSums(sums.cluster, (*sums.groups[:3], Group("flag", "comment")), sums.measures, sums.sums)
-    found: list[Comparison] = comparisons(flagged, flagged.groups)
+    found: list[Comparison] = comparisons(total(flagged), flagged.groups)
     for kind, family in itertools.groupby(found, key=lambda one: one.group.kind):
         rows = list(family)
         assert len(rows) == (1 if kind == "flag" else 2)

@@ -1,5 +1,7 @@
 """Every kernel against its naive twin, exhaustive enumeration and QuantEcon."""
 
+from dataclasses import replace
+
 import enumeration
 import naive
 import numpy as np
@@ -13,6 +15,7 @@ from numpy.typing import NDArray
 from kernels.decisions import continuation_credit
 from kernels.evaluation import visit_probability
 from kernels.windows import new_experts, unique_experts
+from oracle import solver
 from oracle.columns import frozen
 from oracle.costs import LengthCosts
 from oracle.problem import aligned
@@ -112,6 +115,19 @@ def test_lanes_equal_single_solves_bit_for_bit(count: int) -> None:
         for one, lane in zip([solve(arrays, m) for m in models], solve_many(arrays, models), strict=True):
             assert one.draft_length.tolist() == lane.draft_length.tolist()
             assert one.padded_marginal_ms.tobytes() == lane.padded_marginal_ms.tobytes()
+
+
+def test_lanes_in_parts_equal_single_solves_bit_for_bit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parts of a few generations, of one that is longer than a part, and of empty ones."""
+    problem = strategies.random_problem(3, "general", lengths=(0, 3, 2, 0, 1, 30, 0, 0, 4, 9, 1, 0), K=4, k_min=0)
+    arrays, full = make(problem), costs_of(problem)
+    models = [replace(full, alpha_ms=w * full.alpha_ms) for w in range(9)]
+    assert solver._whole_generations(arrays.offsets).tolist() == [0, 50]
+    monkeypatch.setattr(solver, "_PIECE", 5)
+    assert solver._whole_generations(arrays.offsets).tolist() == [0, 5, 36, 40, 49, 50]
+    for one, lane in zip([solve(arrays, m) for m in models], solve_many(arrays, models), strict=True):
+        assert one.draft_length.tolist() == lane.draft_length.tolist()
+        assert one.padded_marginal_ms.tobytes() == lane.padded_marginal_ms.tobytes()
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -19,8 +19,9 @@ from oracle.latency.fit import fit_latency
 from oracle.policies import PolicySet, reference_policies
 from oracle.problem import make_problem
 from oracle.realised.calibration import CalibrationTally, calibrate
-from oracle.realised.problem import by_label, join, matches_of, realise, realised_problem, with_clairvoyant
+from oracle.realised.problem import by_label, matches_of, realise, realised_problem, with_clairvoyant
 from oracle.realised.scores import differences, realised_scores
+from oracle.realised.sums import RealisedSums
 from oracle.rounds import RoundFiles
 from oracle.solver import solve
 from oracle.summaries.realised import realised_tables
@@ -158,10 +159,26 @@ def test_batches_add_up() -> None:
         oracle, blind = solve(problem, costs), solve(problem, costs.without_experts())
         parts.append(realise(batch, problem, costs, reference_policies(problem, costs, oracle, {"experts=0": blind})))
     assert len(parts) > 2
-    whole, joined = tiny_realised(), join(parts)
-    assert np.array_equal(joined.totals.sums, whole.totals.sums)
-    assert np.array_equal(joined.calibration.first, whole.calibration.first)
-    assert (joined.category, joined.decoding) == (whole.category, whole.decoding)
+    whole, joined, once = tiny_realised(), RealisedSums(), RealisedSums()
+    assert joined.realised() is None
+    for part in parts:
+        joined.add(part)
+    once.add(whole)
+    found, same = joined.realised(), once.realised()
+    assert found is not None
+    assert same is not None
+    assert found.totals.sums.tobytes() == same.totals.sums.tobytes()
+    assert found.calibration.first.tobytes() == same.calibration.first.tobytes()
+    keys = list(zip(whole.category, whole.decoding, whole.totals.cluster, strict=True))
+    assert list(zip(found.category, found.decoding, found.totals.cluster, strict=True)) == list(dict.fromkeys(keys))
+    for row, key in enumerate(dict.fromkeys(keys)):
+        at = [g for g, other in enumerate(keys) if other == key]
+        np.testing.assert_allclose(found.totals.sums[row], whole.totals.sums[at].sum(axis=0), rtol=1e-13)
+        np.testing.assert_allclose(found.expected.sums[row], whole.expected.sums[at].sum(axis=0), rtol=1e-13)
+    assert (found.generations, found.clusters) == (whole.generations, whole.clusters)
+    for one, other in zip(calibrate(found.calibration), calibrate(whole.calibration), strict=True):
+        assert one.realised == pytest.approx(other.realised, rel=1e-12)
+        assert (one.group, one.anchors, one.interval is None) == (other.group, other.anchors, other.interval is None)
 
 
 def made(chains: list[list[list[int]]], tokens: list[list[int]], **more: pa.Array) -> Traces:

@@ -9,9 +9,15 @@ import pyarrow.parquet as pq
 import pytest
 from traces_factory import trace_table
 
+from oracle import unit_sums
 from oracle.errors import InputError
 from oracle.latency.model import DraftLine, LatencyModel
-from oracle.recommendation.from_traces import by_tenant_of_traces, recommend_from_totals, walk_static
+from oracle.recommendation.from_traces import (
+    by_tenant_of_traces,
+    recommend_from_totals,
+    recommend_from_walk,
+    walk_static,
+)
 from oracle.scores import MEASURES, PolicyTotals, score
 from oracle.summaries.recommendation import recommendation_tables
 from oracle.tables import render
@@ -202,6 +208,56 @@ def test_a_tenant_is_told_what_its_traces_alone_would_say(tmp_path: Path) -> Non
     assert "Acceptance by tenant; 1 request" in page
     assert "(none named)" in page
     assert "clusters only; intervals from so few are too narrow to be trusted" in page
+
+
+def test_groups_of_clusters_are_resampled_and_all_clusters_counted(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """More clusters than units: the answer is that of traces whose clusters bear the groups' names."""
+    monkeypatch.setattr(unit_sums, "MOST_UNITS", 4)
+    monkeypatch.setattr("oracle.recommendation.from_traces.MOST_UNITS", 4)
+    table = shared(["a", "a", "b", "b", None, "b", "a", "a", None, "a", "b", "a"])
+    named = pa.array([unit_sums.unit_beyond(name) for name in table["cluster"].to_pylist()])
+    twin = table.set_column(table.column_names.index("cluster"), "cluster", named)
+    one, other = (walk_static(write(tmp_path / f"{n}.parquet", t), MODEL) for n, t in enumerate((table, twin)))
+    assert (one.clusters, len(set(one.totals.cluster))) == (6, len(set(named.to_pylist())))
+    assert "6 clusters are resampled in 4 groups" in one.notes
+    np.testing.assert_allclose(one.totals.sums, other.totals.sums, rtol=1e-12)
+    answer, expected = recommend_from_walk(one), recommend_from_walk(other)
+    for a, b in zip(answer.candidates, expected.candidates, strict=True):
+        assert a.interval is not None
+        assert b.interval is not None
+        assert (a.interval.low, a.interval.high) == pytest.approx((b.interval.low, b.interval.high), rel=1e-9)
+    assert answer.sample is not None
+    assert answer.sample.count == 6
+
+
+def test_a_walk_keeps_no_generation(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Also where tenants become too many to be kept apart."""
+    monkeypatch.setattr(unit_sums, "MOST_UNITS", 3)
+    monkeypatch.setattr(unit_sums, "MOST_CATEGORIES", 5)
+    table = shared([f"t{i // 4}" for i in range(40)])
+    walked = walk_static(write(tmp_path / "many.parquet", table), MODEL)
+    assert len(walked.totals.tokens) <= 3
+    assert len(walked.by_tenant.tokens) <= 3
+    assert by_tenant_of_traces(walked) is None
+    assert any(note.endswith("tenants: answers by tenant are left out") for note in walked.notes)
+    few = walk_static(write(tmp_path / "few.parquet", shared([f"t{i // 10}" for i in range(40)])), MODEL)
+    assert len(few.by_tenant.tokens) <= 3 * 4
+    tenants = by_tenant_of_traces(few)
+    assert tenants is not None
+    assert list(tenants.answers) == ["t0", "t1", "t2", "t3"]
+
+
+def test_batches_and_threads_change_nothing(tmp_path: Path) -> None:
+    table = shared(["a", "b"] * 12)
+    pq.write_table(table, tmp_path / "t.parquet", row_group_size=5)
+    whole = walk_static(TraceFiles(tmp_path / "t.parquet"), MODEL)
+    for batch_bytes, threads in ((1, 1), (1, 3), (5_000, 2)):
+        other = walk_static(TraceFiles(tmp_path / "t.parquet", batch_bytes=batch_bytes), MODEL, threads=threads)
+        assert other.totals.sums.tobytes() == whole.totals.sums.tobytes()
+        assert other.by_tenant.sums.tobytes() == whole.by_tenant.sums.tobytes()
+        assert (other.tenant, other.notes) == (whole.tenant, whole.notes)
 
 
 def test_a_file_without_positions(tmp_path: Path) -> None:

@@ -179,7 +179,6 @@ def test_an_id_in_two_shards_is_found_whether_read_or_worked_out(tmp_path: Path)
     [
         (("--keep-going",), "--keep-going leaves out what a run over shards cannot read; give --shards too"),
         (("--shards",), "--shards writes a folder; give --output FOLDER"),
-        (("--shards", "-o", "out", "--engine", "ray"), "--shards works in this process; leave out --engine ray"),
     ],
 )
 def test_options_that_say_nothing_together(words: tuple[str, ...], message: str, traces: Path) -> None:

@@ -20,7 +20,7 @@ from oracle.rounds import RoundFiles
 from oracle.summaries.tuning import category_table
 from oracle.tables import render
 from oracle.traces import load_traces
-from oracle.tuning import Compared, Tuned, hold_out, learn, scored, scored_by_category, tune
+from oracle.tuning import Compared, HeldOutBatch, Tuned, hold_out, learn, scored, scored_by_category, tune
 
 TINY = Path(__file__).parents[1] / "cases" / "tiny-moe"
 SIZES = (40, 25, 31, 18, 52, 44, 9, 37)
@@ -68,7 +68,7 @@ def test_choices_and_scores_equal_brute_force_on_the_folds_of_scikit_learn() -> 
             by.pop("None", None)
             training = Training(np.array(mean), int(static_ms[train].sum(axis=0).argmin()), by)
             taught = replace(inputs, training=training)
-            tried = [str(p) for p in candidates(family, inputs, 7)]
+            tried = [str(p) for p in candidates(family, inputs.costs, 7)]
             ms = [ms_of(p, taught) for p in tried]
             best = int(np.argmin([m[train].sum() for m in ms]))
             assert found[family].chosen[f] == tried[best]
@@ -84,15 +84,16 @@ def test_scores_of_a_category_are_those_of_its_generations() -> None:
     inputs = random_inputs(11, SIZES)
     category = np.array([str(c) for c in inputs.traces.category or ()])
     families = ("static", "confidence@keep", "survival!")
-    held = hold_out([inputs], families, folds=3, points=7)
+    batches: list[HeldOutBatch] = []
+    held = hold_out([inputs], families, folds=3, points=7, on_batch=batches.append)
     found = scored_by_category(held)
     assert list(found) == ["code", None, "prose"]
     tokens, optimum = np.diff(inputs.problem.offsets), inputs.optimum.value_ms(inputs.problem.offsets)
     ms = np.zeros((len(families), len(SIZES)))
     for p, family in enumerate(held.families):
-        for g, f in enumerate(held.fold):
+        for g, f in enumerate(batches[0].fold):
             ms[p, g] = ms_of(str(family.chosen[f]), inputs)[g]
-    np.testing.assert_allclose(held.expected.total_ms, ms.T, rtol=1e-12)
+    np.testing.assert_allclose(batches[0].expected.total_ms, ms.T, rtol=1e-12)
     for name, those in found.items():
         of = category == str(name)
         clusters = [[c == other for c in inputs.traces.cluster_of] for other in set(inputs.traces.cluster_of)]
@@ -189,7 +190,7 @@ def test_a_sweep_is_one_call_of_the_kernels(monkeypatch: pytest.MonkeyPatch) -> 
     rounds_of = scores.rounds_of
     monkeypatch.setattr(scores, "rounds_of", lambda problem, k: calls.append(k.shape[1]) or rounds_of(problem, k))
     tune([random_inputs(1, SIZES)], ("confidence", "slope!"), folds=3, points=100)
-    assert calls == [6, 6, 100, 100, 3, 3, 3]  # static lengths twice, the two sweeps, the choice for each fold
+    assert calls == [6, 6, 100, 100, 3, 3, 3, 3]  # static lengths twice, the two sweeps, the choices by fold and on all
 
 
 def test_differences_say_whether_they_mean_something() -> None:

@@ -1,6 +1,7 @@
 """Scores by generation: realised ones against a simulation round by round, nulls, and sums that give the scores."""
 
 from dataclasses import replace
+from typing import Any
 
 import naive
 import numpy as np
@@ -13,10 +14,18 @@ from oracle.costs import LengthCosts
 from oracle.policies import Inputs, Training, inputs_of, lengths_of
 from oracle.summaries.generations import generation_rows
 from oracle.traces import Traces
-from oracle.tuning import hold_out, learn, scored
+from oracle.tuning import HeldOut, HeldOutBatch, hold_out, learn, scored
 
 SIZES = (40, 25, 31, 18, 52, 0, 9, 37)
 FAMILIES = ("static", "budget", "confidence", "survival!", "goodput")
+
+
+def held_out(inputs: Inputs, families: tuple[str, ...], **more: Any) -> tuple[HeldOut, HeldOutBatch]:
+    """Sums, and the one batch by generation."""
+    batches: list[HeldOutBatch] = []
+    found = hold_out([inputs], families, folds=3, points=9, on_batch=batches.append, **more)
+    [batch] = batches
+    return found, batch
 
 
 def with_matches(inputs: Inputs, seed: int) -> Inputs:
@@ -38,8 +47,8 @@ def learn_without(inputs: Inputs, fold: NDArray[np.int64], f: int) -> Training:
 
 def test_sums_over_generations_give_the_scores() -> None:
     inputs = random_inputs(21, SIZES)
-    held = hold_out([inputs], FAMILIES, folds=3, points=9)
-    table = generation_rows(held)
+    held, batch = held_out(inputs, FAMILIES)
+    table = generation_rows(batch)
     assert table.num_rows == len(SIZES) * len(FAMILIES)
     rows = table.to_pandas()
     assert rows["generation"].tolist() == np.repeat(inputs.traces.generation, len(FAMILIES)).tolist()
@@ -62,9 +71,9 @@ def test_realised_scores_are_those_of_simulated_rounds() -> None:
     """The lengths that the fold's policy chooses on the expected traces, walked through the matches."""
     inputs = random_inputs(22, SIZES)
     actual = with_matches(inputs, 5)
-    held = hold_out([inputs], FAMILIES, folds=3, points=9, realised=[actual.problem])
+    _, held = held_out(inputs, FAMILIES, realised=lambda _: actual.problem)
     rows = generation_rows(held).to_pandas().set_index(["family", "generation"])
-    without = hold_out([inputs], FAMILIES, folds=3, points=9)
+    _, without = held_out(inputs, FAMILIES)
     assert (without.expected.sums == held.expected.sums).all(), "matches change no choice and no expectation"
     assert actual.traces.match_prob is not None
     for g, f in enumerate(held.fold.tolist()):
@@ -90,7 +99,7 @@ def test_realised_scores_are_those_of_simulated_rounds() -> None:
 
 def test_what_is_not_known_is_null() -> None:
     inputs = random_inputs(23, SIZES, (1, 2, 3, 4, 5))
-    table = generation_rows(hold_out([inputs], ("static",), folds=3, points=9))
+    table = generation_rows(held_out(inputs, ("static",))[1])
     assert table["static0_ms"].null_count == len(SIZES)
     assert table["category"].to_pylist() == list(inputs.traces.category or ())
     assert table["oracle_ms"].null_count == 0

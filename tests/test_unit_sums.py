@@ -93,3 +93,32 @@ def test_rows_are_added_one_after_the_other() -> None:
     for part in (rows[:70], rows[70:70], rows[70:]):
         add_rows(total, part)
     assert total.tolist() == twin.tolist()
+
+
+def test_further_labels_keep_sums_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unit_sums, "MOST_CATEGORIES", 3)
+    values, clusters, categories = made(200, 5, 3)
+    decoding = [f"d{i % 7}" for i in range(200)]
+    apart, ended = UnitSums(3, labels=2), UnitSums(3, labels=2)
+    apart.add(values, clusters, categories, [name if name < "d2" else "other" for name in decoding])
+    ended.add(values, clusters, categories, decoding)
+    assert set(apart.labels(1)) == {"d0", "d1", "other"}
+    assert (apart.apart(0), apart.apart(1), ended.apart(0), ended.apart(1)) == (True, True, True, False)
+    assert set(ended.labels(1)) == {""}
+    row = list(zip(apart.labels(0), apart.labels(1), apart.units, strict=True)).index(("k1", "d1", "c2"))
+    at = [g for g, key in enumerate(zip(categories, decoding, clusters, strict=True)) if key == ("k1", "d1", "c2")]
+    np.testing.assert_allclose(apart.sums[row], values[at].sum(axis=0), rtol=1e-12)
+
+
+def test_a_number_that_is_added_later_has_its_sums_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unit_sums, "MOST_UNITS", 50)
+    values, clusters, categories = made(600, 90, 2)
+    whole, later = UnitSums(3), UnitSums(2)
+    later.add(values[:100, :2], clusters[:100], categories[:100])
+    third = UnitSums(1)
+    third.add(values[:100, 2:], clusters[:100], categories[:100])
+    later.widen(third.sums)
+    later.add(values[100:], clusters[100:], categories[100:])
+    whole.add(values, clusters, categories)
+    assert later.grouped
+    assert later.sums.tobytes() == whole.sums.tobytes()

@@ -1,25 +1,36 @@
 """The path in alpha over all traces: walked batch by batch, its pieces written, its totals added up."""
 
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
 
-from oracle.alpha_path import scales
 from oracle.alpha_path.path import S_MAX, alpha_path, alpha_path_table, check_s_max
-from oracle.alpha_path.scales import MARGINS, ScaleTally
+from oracle.alpha_path.scales import MARGINS, ScaleSums, ScaleTally, tally_scales
 from oracle.analysis import check_carried
 from oracle.costs import LengthCosts, LengthRange, length_costs
 from oracle.errors import InputError
 from oracle.latency.model import LatencyModel
+from oracle.one_walk import Walker, one_walk
 from oracle.pipeline import in_order
 from oracle.problem import make_problem
-from oracle.result_files import ResultFile
 from oracle.solver import solve, visits
 from oracle.traces import Traces
+
+
+@dataclass(frozen=True)
+class BatchScales:
+    """What came out of one batch: rows of the file of pieces, or None, and the tally."""
+
+    tally: ScaleTally
+    rows: pa.Table | None = None
+
+    @property
+    def generations(self) -> int:
+        """How many there were."""
+        return len(self.tally.cluster)
 
 
 @dataclass(frozen=True)
@@ -42,6 +53,7 @@ def alpha_study(
     threads: int = 1,
     provenance: Callable[[], Mapping[str, str]] = dict,
     on_batch: Callable[[int], None] | None = None,
+    walker: Walker[BatchScales] = in_order,
 ) -> ScaleTally:
     """Find every breakpoint of every decision in [0, s_max], and what a wrong alpha changes.
 
@@ -63,6 +75,8 @@ def alpha_study(
         Gives what the metadata of that file keeps; called at the end of the walk.
     on_batch
         Called with the number of generations after each batch.
+    walker
+        Applies a function to each batch on some threads, and gives the results in the order of the traces.
 
     Raises
     ------
@@ -72,18 +86,22 @@ def alpha_study(
     check_s_max(s_max)
     margins = tuple(sorted({*MARGINS, *fitted_margin(model)}))
     plan = _Plan(length_costs(model, lengths.k_min, lengths.k_max), s_max, margins, unique_experts, rows is not None)
-    kept: list[ScaleTally] = []
-    with ExitStack() as stack:
-        output = ResultFile(stack, rows)
-        for found, pieces in in_order(partial(_walked, plan=plan), batches, threads):
-            output.write(pieces)
-            kept.append(found)
-            if on_batch is not None:
-                on_batch(len(found.cluster))
-        if not kept:
+    sums = ScaleSums()
+
+    def answer() -> ScaleTally:
+        found = sums.tally()
+        if found is None:
             raise InputError("the traces hold no generations, so there is no decision whose path could be followed")
-        output.describe(provenance())
-    return scales.join(kept)
+        return found
+
+    return one_walk(
+        walker(partial(_followed, plan=plan), batches, threads),
+        {"rows": rows},
+        lambda result: sums.add(result.tally),
+        answer,
+        provenance=provenance,
+        on_batch=on_batch,
+    )
 
 
 def fitted_margin(model: LatencyModel) -> tuple[float, ...]:
@@ -103,12 +121,13 @@ def fitted_margin(model: LatencyModel) -> tuple[float, ...]:
     return (max(wide),) if wide else ()
 
 
-def _walked(traces: Traces, plan: _Plan) -> tuple[ScaleTally, pa.Table | None]:
+def _followed(traces: Traces, plan: _Plan) -> BatchScales:
     costs = plan.costs
     check_carried(traces, costs.k_max)
     problem = make_problem(traces, costs.k_max, plan.unique_experts)
     oracle = solve(problem, costs)
     path = alpha_path(problem, costs, plan.s_max)
     visit = visits(problem, oracle.draft_length)
-    found = scales.tally_scales(problem, costs, path, oracle, visit, traces.cluster_of, margins=plan.margins)
-    return found, alpha_path_table(path, traces.generation, traces.offsets, oracle.draft_length) if plan.rows else None
+    found = tally_scales(problem, costs, path, oracle, visit, traces.cluster_of, margins=plan.margins)
+    rows = alpha_path_table(path, traces.generation, traces.offsets, oracle.draft_length) if plan.rows else None
+    return BatchScales(found, rows)

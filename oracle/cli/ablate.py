@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from oracle.cli.ablate_walks import DRAWS, along_alpha, draws_of, under_draws
 from oracle.cli.engine import worked_on
 from oracle.cli.options import ENGINE, MEMORY, MODEL, READING, SHARDS, SHOWING, THREADS, TRACES, Finite
 from oracle.cli.output import emit, progress, read_model, write_tables
@@ -13,17 +14,13 @@ from oracle.cli.shards import check_shards, end, sharded
 from oracle.cli.traces import budget, model_inputs, studied, trace_files
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from oracle.changes import Change
     from oracle.costs import LengthRange
-    from oracle.latency.draws import Draws
     from oracle.latency.model import LatencyModel
     from oracle.shards import ShardFolder
     from oracle.tables import Table
     from oracle.traces import TraceFiles
 
-DRAWS = 100
 FEWEST_DRAWS = 40  # 2.5 % of fewer is less than one draw
 OUTPUTS = frozenset({"tables.md", "tables.json", "shifts.parquet", "lengths.parquet"}) | {
     f"{name}.{kind}" for name in ("alpha-path", "stability") for kind in ("parquet", "svg")
@@ -94,7 +91,7 @@ def ablate(
     from oracle.outputs import atomic_folder, refuse_output_over_input  # noqa: PLC0415
 
     shards, keep_going, memory = asked.pop("shards"), asked.pop("keep_going"), asked.pop("memory")
-    check_shards(shards, keep_going, output, asked["engine"])
+    check_shards(shards, keep_going, output)
     left_out: dict[str, str] | None = {} if keep_going else None
     latency = read_model(model, batch_size)
     parsed = _parsed(changes, latency, batch_size)
@@ -178,7 +175,7 @@ def _tables(
     from oracle.summaries.study import study_tables  # noqa: PLC0415
 
     threads, s_max = asked["threads"], asked["s_max"]
-    draws = _draws(model, rounds, asked["draws"])
+    draws = draws_of(model, rounds, asked["draws"])
     written = {} if folder is None else {"shifts": folder / "shifts.parquet"}
     if asked["every_length"] and folder is not None:
         written["every_length"] = folder / "lengths.parquet"
@@ -189,15 +186,19 @@ def _tables(
     files = files if run is None else run.readable(files)
     tables = study_tables(found)
     span = LengthRange(found.lengths.k_min, found.lengths.k_max)
-    more = {"unique_experts": reading["unique_experts"], "threads": threads}
+    more = {
+        "unique_experts": reading["unique_experts"],
+        "threads": threads,
+        "provenance": lambda: as_metadata(origin, model),
+    }
     if s_max > 0:
-        tables += _path(files, model, span, s_max, folder, as_metadata(origin, model), more)
-    if draws is None and asked["draws"] is None:
+        tables += along_alpha(files, model, span, s_max, folder, more, run)
+    if draws is not None:
+        tables += under_draws(files, model, span, draws, folder, more, run)
+    elif asked["draws"] is None:
         click.echo(
             "note: the model file does not tell the errors of its coefficients: no stability (--rounds)", err=True
         )
-    if draws is not None:
-        tables += _stability(files, model, span, draws, folder, as_metadata(origin, model), more)
     if asked["cases"] or asked["gallery"]:
         tables += _illustrations(files, model, changes[0], span, folder, asked, run)
     return tables, origin
@@ -237,63 +238,3 @@ def _illustrations(
     if folder is not None:
         write_pictures(folder, cases=cases, gallery=gallery)
     return illustration_tables(cases=cases, gallery=gallery)
-
-
-def _path(
-    files: "TraceFiles",
-    model: "LatencyModel",
-    span: "LengthRange",
-    s_max: float,
-    folder: Path | None,
-    origin: "Mapping[str, str]",
-    more: dict[str, Any],
-) -> "list[Table]":
-    from oracle.alpha_path.study import alpha_study  # noqa: PLC0415
-    from oracle.figures.alpha_path import decisions_by_scale  # noqa: PLC0415
-    from oracle.summaries.alpha_path import alpha_path_tables  # noqa: PLC0415
-
-    rows = None if folder is None else folder / "alpha-path.parquet"
-    with progress("path in alpha", files.generations) as advance:
-        found = alpha_study(
-            files, model, span, s_max=s_max, rows=rows, provenance=lambda: origin, on_batch=advance, **more
-        )
-    if folder is not None:
-        decisions_by_scale(found, folder / "alpha-path.svg")
-    return alpha_path_tables(found)
-
-
-def _stability(
-    files: "TraceFiles",
-    model: "LatencyModel",
-    span: "LengthRange",
-    draws: "Draws",
-    folder: Path | None,
-    origin: "Mapping[str, str]",
-    more: dict[str, Any],
-) -> "list[Table]":
-    from oracle.figures.stability import stability_figure  # noqa: PLC0415
-    from oracle.stability.study import stability  # noqa: PLC0415
-    from oracle.summaries.stability import stability_tables  # noqa: PLC0415
-
-    rows = None if folder is None else folder / "stability.parquet"
-    with progress("stability", files.generations) as advance:
-        found = stability(files, model, draws, span, rows=rows, provenance=lambda: origin, on_batch=advance, **more)
-    if folder is not None:
-        stability_figure(found, folder / "stability.svg")
-    return stability_tables(found)
-
-
-def _draws(model: "LatencyModel", rounds: str | None, count: int | None) -> "Draws | None":
-    """Models within the errors of the fit; without --draws only where the model tells its errors."""
-    from oracle.latency.draws import draws_from_file  # noqa: PLC0415
-
-    if count == 0:
-        return None
-    if rounds is not None:
-        from oracle.latency.refitted_draws import draws_from_rounds  # noqa: PLC0415
-        from oracle.rounds import RoundFiles  # noqa: PLC0415
-
-        return draws_from_rounds(model, RoundFiles(rounds), draws=count or DRAWS)
-    if count is None and "coefficients" not in (model.fit or {}):
-        return None
-    return draws_from_file(model, draws=count or DRAWS)

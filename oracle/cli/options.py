@@ -71,7 +71,7 @@ THREADS = click.option(
     type=click.IntRange(1),
     default=cores(),
     show_default="all cores given to the process",
-    help="Threads to work on.",
+    help="Threads to work on; one more reads ahead, and results are written beside. Results do not depend on it.",
 )
 
 MEMORY = click.option(
@@ -104,7 +104,12 @@ ENGINE = _all(
         show_default=True,
         help="Who reads and works: this process, or Ray Data (extra `ray`); results are the same.",
     ),
-    click.option("--ray-address", metavar="ADDRESS", help="Of a running Ray cluster [start Ray on this machine]."),
+    click.option(
+        "--ray-address",
+        metavar="ADDRESS",
+        help="HOST:PORT, or auto, of a running Ray cluster of which this machine is a node; ray:// addresses are not "
+        "supported [start Ray on this machine].",
+    ),
 )
 
 SHOWING = _all(

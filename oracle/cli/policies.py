@@ -1,17 +1,17 @@
 """``draft-oracle policies``."""
 
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from oracle.cli.options import MODEL, READING, SHOWING, TRACES
+from oracle.cli.options import MEMORY, MODEL, READING, SHOWING, THREADS, TRACES
 from oracle.cli.output import emit, read_model, steps
 from oracle.cli.policies_compared import Compared, compare
 
 if TYPE_CHECKING:
     from oracle.files import File
-    from oracle.latency.model import LatencyModel
 
 OUTPUTS = frozenset(
     {
@@ -46,6 +46,8 @@ OUTPUTS = frozenset(
 )
 @click.option("--overwrite", is_flag=True, help="Replace an earlier output folder.")
 @READING
+@THREADS
+@MEMORY
 @SHOWING
 def policies(
     traces: tuple[str, ...],
@@ -56,41 +58,43 @@ def policies(
     as_json: bool,
     as_markdown: bool,
     batch_size: int | None,
+    threads: int,
+    memory: int | None,
     **reading: Any,
 ) -> None:
     """Say which policy to deploy: those an engine can run against the bound, tuned held-out, realised, and why.
 
-    TRACES are Parquet files, folders or globs; all are held in memory. Confidence and survival need the column
+    TRACES are Parquet files, folders or globs, walked over several times. Confidence and survival need the column
     draft_prob, realised scores need token_id and draft_token_id.
     """
     from oracle.kinds import files_of_kind  # noqa: PLC0415
     from oracle.outputs import atomic_folder, refuse_output_over_input  # noqa: PLC0415
-    from oracle.provenance import provenance  # noqa: PLC0415
+    from oracle.provenance import as_metadata, provenance  # noqa: PLC0415
+    from oracle.summaries.generations import GenerationScores  # noqa: PLC0415
 
     latency = read_model(model, batch_size)
     inputs: list[File] = [Path(model)] if model != "-" else []
     files = files_of_kind(list(traces), "traces")
     refuse_output_over_input(output, [*traces, *files, *inputs])
     origin = provenance("policies", {"policies": list(texts) or None, **reading}, [*files, *inputs])
+    reading |= {"threads": threads, "memory": memory}
     if output is None:
         found = compare(files, latency, texts, reading)
     else:
         with atomic_folder(output, overwrite, ours=OUTPUTS.__contains__, marker="tables.json") as folder:
-            found = compare(files, latency, texts, reading)
-            _write(folder, found, origin, latency)
+            with ExitStack() as stack:
+                rows = GenerationScores(stack, folder / "scores-by-generation.parquet", as_metadata(origin, latency))
+                found = compare(files, latency, texts, reading, rows.add)
+            _write(folder, found, origin)
     emit(found.tables, as_json=as_json, as_markdown=as_markdown, extra={"provenance": origin})
 
 
-def _write(folder: Path, found: Compared, origin: dict[str, Any], model: "LatencyModel") -> None:
-    """Write tables, scores by generation and pictures."""
-    from oracle.provenance import as_metadata  # noqa: PLC0415
-    from oracle.summaries.generations import write_generation_scores  # noqa: PLC0415
+def _write(folder: Path, found: Compared, origin: dict[str, Any]) -> None:
+    """Write tables and pictures."""
     from oracle.tables import as_json_text, render  # noqa: PLC0415
 
     (folder / "tables.md").write_text(render(found.tables, "markdown"), "utf-8")
     (folder / "tables.json").write_text(as_json_text(found.tables, {"provenance": origin}), "utf-8")
-    if found.held is not None:
-        write_generation_scores(folder / "scores-by-generation.parquet", found.held, as_metadata(origin, model))
     with steps("policies") as step:
         step("pictures")
         _draw(folder, found)

@@ -1,30 +1,29 @@
 """What ``draft-oracle policies`` works out: policies held out and realised, and the condition of a longer draft."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from oracle.cli.output import steps
-from oracle.cli.traces import NEEDED
-from oracle.errors import Faults, InputError, printable
+from oracle.cli.policies_asked import LOG, LOGGED, MATCHES, asked, own_columns
+from oracle.cli.traces import NEEDED, budget
 
 if TYPE_CHECKING:
     from oracle.condition.costs import Condition
     from oracle.costs import LengthRange
     from oracle.files import File
     from oracle.latency.model import LatencyModel
-    from oracle.policies import Inputs, Policy, PolicySet
+    from oracle.policies import Inputs, Policy, Training
+    from oracle.policies.laid_out import LaidOut
     from oracle.problem import Problem
     from oracle.realised.problem import Realised
     from oracle.scores import PolicyTotals
     from oracle.tables import Table
-    from oracle.tuning import HeldOut
+    from oracle.traces import TraceFiles
+    from oracle.tuning import HeldOut, HeldOutBatch, Surveyed
 
-_MATCHES = ("token_id", "draft_token_id")
-_LOG = ("logged_draft_length", "logged_advance")
-_MORE = ("category", "decoding", "draft_prob", *_LOG, *_MATCHES)
-_LOGGED = "logged"
-_COLUMNS_SHOWN = 30
+_MORE = ("category", "decoding", "draft_prob", *LOG, *MATCHES)
 
 
 @dataclass(frozen=True)
@@ -52,190 +51,157 @@ class Compared:
     condition: "Condition"
 
 
-@dataclass(frozen=True)
-class _Asked:
-    """What is scored how.
-
-    Attributes
-    ----------
-    families
-        Scored by expectation, after tuning where they have a parameter.
-    logged
-        The engine's logged rounds, batch by batch, if they can be scored on recorded matches only.
-    notes
-        Why a policy has no expected score, or none at all.
-    """
-
-    families: list[str]
-    logged: "list[PolicySet] | None" = None
-    notes: list[str] = field(default_factory=list)
-
-
-def compare(paths: "Sequence[File]", model: "LatencyModel", texts: Sequence[str], reading: dict[str, Any]) -> Compared:
-    """Read the traces, tune, realise, examine the condition.
+def compare(
+    paths: "Sequence[File]",
+    model: "LatencyModel",
+    texts: Sequence[str],
+    reading: Mapping[str, Any],
+    on_batch: "Callable[[HeldOutBatch], None] | None" = None,
+) -> Compared:
+    """Read the traces, tune, realise, examine the condition; one walk over the traces after the other.
 
     Parameters
     ----------
     paths
-        Trace files; all are held in memory.
+        Trace files.
     model
         Of one batch size.
     texts
         Policies and families; empty: all that the traces have the columns for.
     reading
-        k_min, k_max, unique_experts, match_is.
+        k_min, k_max, unique_experts, match_is, threads; memory, megabytes or None.
+    on_batch
+        Takes the held-out generations batch by batch.
     """
     from oracle.condition.costs import examine  # noqa: PLC0415
-    from oracle.mismatch import on_match_kinds  # noqa: PLC0415
     from oracle.summaries.condition import condition_tables  # noqa: PLC0415
     from oracle.summaries.realised import realised_tables  # noqa: PLC0415
     from oracle.summaries.tuning import untuned_table  # noqa: PLC0415
-    from oracle.tuning import clusters_with_positions, hold_out  # noqa: PLC0415
+    from oracle.tuning import hold_out, survey  # noqa: PLC0415
 
     with steps("policies") as step:
         step("reading")
-        batches, span, names = _laid_out(paths, model, texts, reading)
-        actual, unrealised = _matched(batches) if names.issuperset(_MATCHES) else (None, [])
-        asked = _asked(texts, names, batches, actual)
-        kinds = frozenset().union(*(batch.traces.match_kinds for batch in batches))
-        said = [*span.notes, *on_match_kinds(kinds), *unrealised]
+        files, laid, span = _laid_out(paths, model, texts, reading)
+        surveyed = survey(laid)
+        wanted = asked(texts, set(files.schema.names), laid)
+        said = [*span.notes, *_notes(surveyed), *wanted.unrealised]
+        matches = _matches if wanted.realised else None
         step("tuning")
         held = None
-        if clusters_with_positions(batches) != 1:
-            held = hold_out(batches, asked.families, realised=actual)
-        fixed = _fixed(batches, [] if held else asked.families)
-        realised = None
-        if actual is not None:
-            step("realised scores")
-            realised = _realised(batches, fixed.policies, asked.logged)
-            if held is not None and held.realised is not None:
-                realised = realised.with_held_out(held.realised, held.expected)
+        if surveyed.occupied != 1:
+            held = hold_out(
+                laid,
+                wanted.families,
+                surveyed=surveyed,
+                realised=matches,
+                label=_decoding_of(matches),
+                on_batch=on_batch,
+            )
+        step("realised scores" if wanted.realised else "scores")
+        alone = [] if held else wanted.families
+        fixed, realised = _untuned(laid, surveyed.training, alone, matches=wanted.realised, logged=wanted.logged)
+        if realised is not None and held is not None and held.realised is not None:
+            realised = realised.with_held_out(held.realised, held.expected)
         if held is None:
             tables = [untuned_table(fixed, said)]
         else:
-            tables = _held_out_tables(held, realised, [*said, *asked.notes])
-        tables += [] if realised is None else realised_tables(realised, asked.notes)
+            tables = _held_out_tables(held, realised, [*said, *wanted.notes])
+        tables += [] if realised is None else realised_tables(realised, wanted.notes)
         step("slope condition")
-        condition = examine([batch.traces for batch in batches], batches[0].costs, reading["unique_experts"])
+        condition = examine(files, laid.costs, reading["unique_experts"])
     return Compared([*tables, *condition_tables(condition)], held, fixed, realised, condition)
 
 
-def _matched(batches: "Sequence[Inputs]") -> "tuple[list[Problem] | None, list[str]]":
-    """Recorded matches of every batch; None, and why, where chains are shorter than the drafts priced."""
-    from oracle.realised.problem import ShortChainsError, realised_problem  # noqa: PLC0415
-
-    try:
-        return [realised_problem(b.traces, b.costs.k_max, like=b.problem) for b in batches], []
-    except ShortChainsError as error:
-        why = (
-            f"no realised scores: {error.faults[0]}; a draft model's chains can be recorded whole, prompt lookup "
-            "proposes nothing where it finds nothing: its costs charge every round the full draft length all the same"
-        )
-        return None, [why]
-
-
 def _laid_out(
-    paths: "Sequence[File]", model: "LatencyModel", texts: Sequence[str], reading: dict[str, Any]
-) -> "tuple[list[Inputs], LengthRange, set[str]]":
-    """All batches with positions, the range of draft lengths, and the names of the traces' columns."""
-    from oracle.costs import choose_range, length_costs  # noqa: PLC0415
-    from oracle.policies import inputs_of  # noqa: PLC0415
+    paths: "Sequence[File]", model: "LatencyModel", texts: Sequence[str], reading: Mapping[str, Any]
+) -> "tuple[TraceFiles, LaidOut, LengthRange]":
+    """The files, the same laid out for policies, and the range of draft lengths."""
+    from oracle.policies.candidates import POINTS  # noqa: PLC0415
+    from oracle.policies.laid_out import LaidOut  # noqa: PLC0415
+    from oracle.study import priced  # noqa: PLC0415
     from oracle.traces import TraceFiles  # noqa: PLC0415
 
     files = TraceFiles(paths, match_is=reading["match_is"])
     names = list(files.schema.names)
-    wanted = dict.fromkeys((*NEEDED, *_MORE, *_own_columns(texts, names)))
-    files = TraceFiles(
-        files.paths,
-        columns=[name for name in wanted if name in names or name in NEEDED],
-        match_is=reading["match_is"],
-    )
-    batches = [batch for batch in files if batch.positions]
-    carried = batches[0].max_draft_length if batches else None
-    span = choose_range(model, carried, k_min=reading["k_min"], k_max=reading["k_max"], source=str(files.paths[0]))
-    costs = length_costs(model, span.k_min, span.k_max)
-    return [inputs_of(batch, costs, reading["unique_experts"]) for batch in batches], span, set(names)
+    wanted = dict.fromkeys((*NEEDED, *_MORE, *own_columns(texts, names)))
+    columns = [name for name in wanted if name in names or name in NEEDED]
+    files = TraceFiles(files.paths, columns=columns, match_is=reading["match_is"])
+    span, costs = priced(files, model, reading["k_min"], reading["k_max"])
+    files = files.within(budget(model, reading["memory"], reading["threads"], costs.k_max, POINTS))
+    return files, LaidOut(files, costs, reading["unique_experts"], reading["threads"]), span
 
 
-def _own_columns(texts: Sequence[str], names: Sequence[str]) -> list[str]:
-    """Columns of lengths that a user brings along; whatever else policies read, `_MORE` names."""
-    from oracle.policies import parse_policy  # noqa: PLC0415
+def _notes(surveyed: "Surveyed") -> list[str]:
+    """Say what the match probabilities bias, and what was put together."""
+    from oracle.mismatch import on_match_kinds  # noqa: PLC0415
+    from oracle.resampling import MOST_UNITS  # noqa: PLC0415
+    from oracle.unit_sums import MOST_CATEGORIES  # noqa: PLC0415
 
-    wanted: list[str] = []
-    faults = Faults()
-    for text in texts:
-        if not text.startswith("column:"):
-            continue
-        try:
-            policy = parse_policy(text)
-        except InputError as error:
-            faults.add(str(error))
-            continue
-        for name in sorted(policy.columns - set(names)):
-            listed = ", ".join(printable(other, 40) for other in names[:_COLUMNS_SHOWN])
-            faults.add(
-                f"policy '{printable(text)}': the traces have no column '{printable(name)}'; the columns there: "
-                f"{listed}"
-            )
-        wanted += policy.columns
-    faults.raise_if_any()
-    return wanted
+    notes = list(on_match_kinds(surveyed.match_kinds))
+    if surveyed.grouped:
+        notes.append(f"{surveyed.clusters:,} clusters are held out and resampled in {MOST_UNITS:,} groups")
+    if not surveyed.categories_apart:
+        notes.append(
+            f"more than {MOST_CATEGORIES} categories: scores by category are left out, and a budget by category is "
+            "one for all"
+        )
+    return notes
 
 
-def _asked(
-    texts: Sequence[str], names: set[str], batches: "Sequence[Inputs]", actual: "Sequence[Problem] | None"
-) -> _Asked:
-    """Tell policies with an expected score from the engine's log, which has none unless matches are certain."""
-    from oracle.policies import lengths_of  # noqa: PLC0415
+def _matches(batch: "Inputs") -> "Problem":
+    """The recorded matches of a batch."""
+    from oracle.realised.problem import realised_problem  # noqa: PLC0415
 
-    families = list(texts) or _families(names)
-    explicit = _LOGGED in families
-    if not explicit and (texts or not names.issuperset(_LOG)):
-        return _Asked(families)
-    others = [text for text in families if text != _LOGGED]
-    try:
-        for batch in batches:
-            lengths_of([_LOGGED], batch)
-        return _Asked([*others, _LOGGED])
-    except InputError:
-        if actual is None and explicit:
-            raise
-    if actual is None:
-        return _Asked(others, notes=[f"{_LOGGED}: not scored, since the traces hold no {' and '.join(_MATCHES)}"])
-    try:
-        laid = [lengths_of([_LOGGED], replace(b, problem=p)) for b, p in zip(batches, actual, strict=True)]
-    except InputError as error:
-        if explicit:
-            raise
-        return _Asked(others, notes=[f"{_LOGGED}: not scored, since {'; '.join(error.faults)}"])
-    why = (
-        f"{_LOGGED}: realised score only: a log says nothing of positions at which no round of the engine started, and "
-        "expectation goes there"
-    )
-    return _Asked(others, laid, [why])
+    return realised_problem(batch.traces, batch.costs.k_max, like=batch.problem)
 
 
-def _families(names: set[str]) -> list[str]:
-    """The families that the traces have the columns for."""
-    from oracle.tuning import FAMILIES  # noqa: PLC0415
+def _decoding_of(matches: "Callable[[Inputs], Problem] | None") -> "Callable[[Inputs], Sequence[str]] | None":
+    """What sums are kept apart by where matches are scored on: how texts were decoded."""
+    from oracle.realised.problem import decoding_of  # noqa: PLC0415
 
-    needs = {"budget": ("category",)} | dict.fromkeys(
-        ("confidence", "confidence@keep", "survival", "survival@keep", "goodput", "slope"), ("draft_prob",)
-    )
-    return [family for family in FAMILIES if names.issuperset(needs.get(family, ()))]
+    return None if matches is None else lambda batch: decoding_of(batch.traces)
 
 
-def _fixed(batches: "Sequence[Inputs]", families: Sequence[str]) -> "PolicyTotals":
-    """Expected totals of the oracle, every static length, and those of the families that are policies as they stand."""
+def _untuned(
+    laid: "LaidOut", training: "Training", families: Sequence[str], *, matches: bool, logged: bool
+) -> "tuple[PolicyTotals, Realised | None]":
+    """Totals of the oracle, every static length and those of the families that are policies as they stand.
+
+    Expected ones, and realised ones where there are matches, with the engine's log if it is scored on them.
+    """
     from oracle.policies import static  # noqa: PLC0415
     from oracle.policies.candidates import candidates  # noqa: PLC0415
-    from oracle.tuning import learn, totals_of  # noqa: PLC0415
+    from oracle.realised.sums import RealisedSums  # noqa: PLC0415
+    from oracle.scores import ScoreSums  # noqa: PLC0415
 
-    tried = [candidates(family, batches[0]) for family in families]
+    tried = [candidates(family, laid.costs) for family in families]
     alone: list[Policy | str] = [members[0] for members in tried if len(members) == 1]
-    wanted = ["oracle", *map(static, batches[0].costs.lengths), *alone]
-    training = learn(batches)
-    return totals_of([replace(batch, training=training) for batch in batches], wanted)
+    wanted = ["oracle", *map(static, laid.costs.lengths), *alone]
+    sums, of_matches = ScoreSums(), RealisedSums()
+    work = partial(_untuned_on, wanted=wanted, training=training, matches=matches, logged=logged)
+    for totals, realised, categories in laid.over(work):
+        decoding = ("",) * len(categories) if realised is None else realised.decoding
+        sums.add(totals, categories, decoding)
+        if realised is not None:
+            of_matches.add(realised)
+    found = sums.totals()
+    assert found is not None
+    return found, of_matches.realised()
+
+
+def _untuned_on(
+    batch: "Inputs", *, wanted: "Sequence[Policy | str]", training: "Training", matches: bool, logged: bool
+) -> "tuple[PolicyTotals, Realised | None, tuple[str, ...]]":
+    from oracle.policies import lengths_of  # noqa: PLC0415
+    from oracle.realised.problem import realise  # noqa: PLC0415
+    from oracle.tuning import totals_of  # noqa: PLC0415
+
+    taught, traces = replace(batch, training=training), batch.traces
+    if not matches:
+        return totals_of(taught, wanted), None, traces.category_of
+    log = lengths_of([LOGGED], replace(batch, problem=_matches(batch))) if logged else None
+    found = realise(traces, batch.problem, batch.costs, lengths_of(wanted, taught), log)
+    return found.expected, found, traces.category_of
 
 
 def _held_out_tables(held: "HeldOut", realised: "Realised | None", notes: Sequence[str]) -> "list[Table]":
@@ -249,17 +215,3 @@ def _held_out_tables(held: "HeldOut", realised: "Realised | None", notes: Sequen
     tables = [deployment_table(found, realised), tuning_table(found, notes), tuned_measures_table(held)]
     by_category = scored_by_category(held)
     return [*tables, category_table(by_category)] if len(by_category) > 1 else tables
-
-
-def _realised(batches: "Sequence[Inputs]", wanted: Sequence[str], logged: "Sequence[PolicySet] | None") -> "Realised":
-    """Realised scores of the bounds and of policies that need no tuning."""
-    from oracle.policies import lengths_of  # noqa: PLC0415
-    from oracle.realised.problem import join, realise  # noqa: PLC0415
-    from oracle.tuning import learn  # noqa: PLC0415
-
-    training = learn(batches)
-    parts = []
-    for b, batch in enumerate(batches):
-        laid = lengths_of(wanted, replace(batch, training=training))
-        parts.append(realise(batch.traces, batch.problem, batch.costs, laid, logged[b] if logged else None))
-    return join(parts)

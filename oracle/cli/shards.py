@@ -14,14 +14,12 @@ if TYPE_CHECKING:
 LEFT_OUT = 3  # exit code
 
 
-def check_shards(shards: bool, keep_going: bool, output: Path | None, engine: str) -> None:
+def check_shards(shards: bool, keep_going: bool, output: Path | None) -> None:
     """Refuse options that say nothing together."""
     if keep_going and not shards:
         raise click.UsageError("--keep-going leaves out what a run over shards cannot read; give --shards too")
     if shards and output is None:
         raise click.UsageError("--shards writes a folder; give --output FOLDER")
-    if shards and engine == "ray":
-        raise click.UsageError("--shards works in this process; leave out --engine ray, or --shards")
 
 
 @contextmanager

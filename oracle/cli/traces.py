@@ -1,8 +1,8 @@
 """``draft-oracle solve`` and ``score``, and what commands on traces and a latency model share."""
 
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -49,7 +49,9 @@ def trace_files(
     return files if budget is None else files.within(budget)
 
 
-def budget(model: "LatencyModel", memory: int | None, threads: int, k_max: int | None = None) -> "Budget":
+def budget(
+    model: "LatencyModel", memory: int | None, threads: int, k_max: int | None = None, policies: int | None = None
+) -> "Budget":
     """Share `--memory` out among the threads' batches; Arrow gets no more threads than are asked for."""
     import pyarrow as pa  # noqa: PLC0415
 
@@ -57,7 +59,7 @@ def budget(model: "LatencyModel", memory: int | None, threads: int, k_max: int |
 
     pa.set_cpu_count(threads)
     longest = max(model.m) - 1
-    return budget_of(memory, threads, longest if k_max is None else min(k_max, longest))
+    return budget_of(memory, threads, longest if k_max is None else min(k_max, longest), policies)
 
 
 def studied(
@@ -82,6 +84,7 @@ def studied(
     run
         The folder of a run over shards: the files that the question names are written there, shard by shard.
     """
+    from oracle.digests import Digests  # noqa: PLC0415
     from oracle.outputs import refuse_output_over_input  # noqa: PLC0415
     from oracle.provenance import as_metadata, provenance  # noqa: PLC0415
     from oracle.study import Question, study  # noqa: PLC0415
@@ -93,21 +96,18 @@ def studied(
     asked = dict(question)
     engine, address = asked.pop("engine", None), asked.pop("ray_address", None)
     if run is not None:
-        return _studied_in_shards(command, files, model, Question(**asked), inputs, said, run)
+        with worked_on(files, engine, address, asked.get("threads", 1)) as batches:
+            return _studied_in_shards(command, batches, model, Question(**asked), inputs, said, run)
     with (
-        ThreadPoolExecutor(max_workers=1) as pool,
+        Digests([*files.paths, *inputs]) as digests,
         worked_on(files, engine, address, asked.get("threads", 1)) as batches,
         progress(command, files.generations) as advance,
     ):
-        digested = pool.submit(provenance, command, said, [*files.paths, *inputs])
+        origin = partial(provenance, command, said, [*files.paths, *inputs], digests)
         found = study(
-            batches,
-            model,
-            Question(**asked),
-            provenance=lambda: as_metadata(digested.result(), model),
-            on_batch=advance,
+            batches, model, Question(**asked), provenance=lambda: as_metadata(origin(), model), on_batch=advance
         )
-    return found, digested.result()
+        return found, origin()
 
 
 def _studied_in_shards(
@@ -120,6 +120,7 @@ def _studied_in_shards(
     run: "ShardFolder",
 ) -> "tuple[Study, dict[str, Any]]":
     from oracle.provenance import provenance  # noqa: PLC0415
+    from oracle.shards import STUDY  # noqa: PLC0415
     from oracle.study import study  # noqa: PLC0415
 
     written = {"flat": question.flat or None, "every_length": question.every_length is not None or None}
@@ -127,7 +128,7 @@ def _studied_in_shards(
     del origin["inputs"]
     run.begin(files, origin, inputs, model)
     with progress(command, files.generations) as advance:
-        found = study(files, model, question, on_batch=advance, walker=run.walk)
+        found = study(files, model, question, on_batch=advance, walker=run.walk(STUDY))
     notes = tuple(f"left out: {why}" for why in run.left_out)
     return replace(found, notes=(*found.notes, *notes)), run.origin()
 
@@ -176,7 +177,7 @@ def solve(
     """
     from oracle.summaries.study import study_tables  # noqa: PLC0415
 
-    check_shards(shards, keep_going, output, reading["engine"])
+    check_shards(shards, keep_going, output)
     latency, inputs = read_model(model, batch_size), model_inputs(model)
     left_out: dict[str, str] | None = {} if keep_going else None
     files = trace_files(traces, match_is, budget(latency, memory, reading["threads"], reading["k_max"]), left_out)
@@ -220,7 +221,7 @@ def score(
     from oracle.provenance import as_metadata  # noqa: PLC0415
     from oracle.summaries.study import study_tables, write_scores  # noqa: PLC0415
 
-    check_shards(shards, keep_going, output, reading["engine"])
+    check_shards(shards, keep_going, output)
     left_out: dict[str, str] | None = {} if keep_going else None
     with ExitStack() as stack:
         inputs = model_inputs(model)

@@ -69,11 +69,12 @@ def _facts(name: str, title: str, facts: dict[str, Any]) -> "Table":
 def _traces(files: "list[File]", match_is: str | None) -> "Table":
     from oracle.errors import InputError  # noqa: PLC0415
     from oracle.traces import TraceFiles  # noqa: PLC0415
+    from oracle.unit_sums import DistinctNames  # noqa: PLC0415
 
     traces = TraceFiles(files, match_is=match_is)
     positions = empty = 0
     kinds: set[str] = set()
-    clusters: set[str] = set()
+    clusters = DistinctNames()
     carried = target = None
     try:
         with progress("checking traces", traces.generations) as advance:
@@ -81,7 +82,7 @@ def _traces(files: "list[File]", match_is: str | None) -> "Table":
                 positions += batch.positions
                 empty += int((batch.offsets[1:] == batch.offsets[:-1]).sum())
                 kinds.update(batch.match_kind)
-                clusters.update(batch.own_cluster_of)
+                clusters.add(batch.own_cluster_of)
                 carried = batch.max_draft_length if batch.positions else carried
                 target = None if batch.layers is None else (batch.layers, batch.top_k, batch.num_experts)
                 advance(batch.generations)

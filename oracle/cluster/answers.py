@@ -8,7 +8,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from oracle.errors import InputError, InputWarning
+import pyarrow as pa
+
+from oracle.errors import InputError, InputWarning, printable
 from oracle.files import shown
 from oracle.locations import RemoteFile
 from oracle.pieces import Piece
@@ -60,10 +62,20 @@ def answers(
 
 
 def _present(piece: Piece, read: Callable[[Piece], Iterator[_Item]]) -> Iterator[_Item]:
-    """Read a piece; a path of one machine may mean nothing on another."""
-    if not isinstance(piece.file, RemoteFile) and not os.path.exists(piece.file):
+    """Read a piece; a path of one machine may mean nothing on another, and rights of one not hold there."""
+    worker = platform.node()
+    if isinstance(piece.file, RemoteFile):
+        try:
+            _ = piece.file.size
+        except (OSError, pa.ArrowException) as error:
+            why = printable(" ".join(str(error).split()), most=160)
+            raise InputError(
+                f"{shown(piece.file)}: cannot be reached from the worker {worker} ({why}); every node of the cluster "
+                "needs the network and the rights there that this machine has: credentials in its environment"
+            ) from None  # the error's own text may repeat a secret
+    elif not os.path.exists(piece.file):
         raise InputError(
-            f"{shown(piece.file)}: no such file on the worker {platform.node()}; every node of the cluster must see it "
+            f"{shown(piece.file)}: no such file on the worker {worker}; every node of the cluster must see it "
             "under this name, or give a URI (s3://, gs://)"
         )
     yield from read(piece)

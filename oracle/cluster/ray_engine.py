@@ -3,7 +3,9 @@
 import logging
 import os
 import signal
+import socket
 import threading
+import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -22,6 +24,10 @@ STORE_BYTES = 512 << 20  # of a Ray started here; what does not fit, Ray writes 
 _BLOCK_BYTES = 16 << 20  # answers gathered before they travel
 _WAITING = 8  # answers that have arrived and are not asked for yet
 _PATIENCE_S = 0.2
+_WAY_OUT = "check the address with `ray status` on a node of the cluster"
+_ANSWER_S = 10.0
+_LOOK_S = 5.0
+_WITHOUT_CPU_S = 300.0  # a cluster that grows on demand takes minutes to begin
 _RETRIES = 3  # of a piece whose worker died
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _ANSWERS = pa.schema([("piece", pa.int64()), ("batch", pa.int64()), ("answer", pa.large_binary())])
@@ -33,18 +39,20 @@ class RayEngine:
     Parameters
     ----------
     address
-        Of a running cluster, for example ``"ray://head:10001"`` or ``"auto"``; None starts Ray on this machine and
-        stops it at the end. A Ray that the calling program has started already is used and left running.
+        Of a running cluster of which this machine is a node, ``"head:6379"`` or ``"auto"``; None starts Ray on this
+        machine and stops it at the end. A Ray that the calling program has started already is used and left running.
     cpus
         Cores of a Ray started here.
 
     Raises
     ------
     InputError
-        Ray is not installed, or no cluster answers at the address.
+        Ray is not installed, no cluster answers at the address, or it is one of Ray Client.
     """
 
     def __init__(self, address: str | None = None, cpus: int = 1) -> None:
+        if address is not None:
+            _check_address(address)
         self._address, self._cpus = address, cpus
         self._started = False
 
@@ -65,9 +73,7 @@ class RayEngine:
         except (OSError, RuntimeError, ValueError, AssertionError) as error:
             reason = printable(" ".join(str(error).split()), most=200)
             where = f"--ray-address {printable(self._address)}" if self._address else "--engine ray"
-            raise InputError(
-                f"{where}: Ray cannot be reached ({reason}); check the address with `ray status`"
-            ) from error
+            raise InputError(f"{where}: Ray cannot be reached ({reason}); {_WAY_OUT}") from error
         except BaseException:  # interrupted: what has begun to run must not outlive the command
             self.__exit__(None, None, None)
             raise
@@ -89,8 +95,12 @@ class RayEngine:
         """
         arrivals: Queue[Arrival | Exception | None] = Queue(_WAITING)
         enough, others = threading.Event(), set(threading.enumerate())
-        thread = threading.Thread(target=_bring, args=(pieces, work, arrivals, enough), daemon=True)
-        thread.start()
+        threads = [
+            threading.Thread(target=_bring, args=(pieces, work, arrivals, enough), daemon=True),
+            threading.Thread(target=_watch, args=(arrivals, enough), daemon=True),
+        ]
+        for thread in threads:
+            thread.start()
         try:
             while (arrival := arrivals.get()) is not None:
                 if isinstance(arrival, Exception):
@@ -98,7 +108,24 @@ class RayEngine:
                 yield arrival
         finally:
             with _undisturbed():
-                _stop(thread, enough, others)
+                _stop(threads, enough, others)
+
+
+def _check_address(address: str) -> None:
+    """Refuse at once what Ray would try for minutes, or fail with later."""
+    host, _, port = address.rpartition(":")
+    said = f"--ray-address {printable(address)}"
+    if "://" in address:
+        raise InputError(
+            f"{said}: Ray Data does not work through Ray Client; give the command on a node of the cluster, with "
+            "--ray-address auto"
+        )
+    if host and port.isdecimal():
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), _ANSWER_S).close()
+        except (OSError, OverflowError, UnicodeError) as error:
+            why = printable(getattr(error, "strerror", None) or str(error))
+            raise InputError(f"{said}: nothing answers there ({why}); {_WAY_OUT}") from error
 
 
 def _bring(
@@ -144,17 +171,33 @@ def _arrivals(pieces: Sequence[Piece], work: Work) -> Iterator[Arrival]:
             yield Arrival(piece, batch, answer)
 
 
-def _stop(thread: threading.Thread, enough: threading.Event, others: set[threading.Thread]) -> None:
+def _watch(arrivals: "Queue[Arrival | Exception | None]", enough: threading.Event) -> None:
+    """Put an error into the queue once the cluster has long had no CPU at all: Ray would wait for one for ever."""
+    import ray  # noqa: PLC0415  # an extra
+
+    had_one = time.monotonic()
+    while not enough.wait(_LOOK_S):
+        with suppress(Exception):  # the head does not answer
+            if ray.cluster_resources().get("CPU", 0) >= 1:
+                had_one = time.monotonic()
+        if time.monotonic() - had_one > _WITHOUT_CPU_S:
+            said = f"Ray: no node of the cluster has offered a CPU for {_WITHOUT_CPU_S:g} s; check it with `ray status`"
+            _put(arrivals, OSError(said), enough)
+            return
+
+
+def _stop(threads: Sequence[threading.Thread], enough: threading.Event, others: set[threading.Thread]) -> None:
     """Wait until nothing of a run goes on: a thread that outlives Ray ends the process with a fault of memory.
 
     Ray Data waits for its first block before it keeps a handle on the thread that works for it.
     """
     enough.set()
-    while thread.is_alive():
-        for worker in set(threading.enumerate()) - others - {thread}:
+    while any(thread.is_alive() for thread in threads):
+        for worker in set(threading.enumerate()) - others - set(threads):
             if worker.name.startswith("StreamingExecutor"):
                 worker.shutdown(force=True)  # type: ignore[attr-defined]  # a thread of Ray Data's own class
-        thread.join(_PATIENCE_S)
+        for thread in threads:
+            thread.join(_PATIENCE_S)
 
 
 @contextmanager

@@ -7,13 +7,14 @@ them, and sums over batches are taken here, so results equal those of one proces
 
 import pickle
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 from oracle.cluster.answers import Answer, answers
 from oracle.errors import InputError, InputWarning
+from oracle.files import File
 from oracle.pieces import PIECE_BYTES, Piece, pieces_of
 from oracle.rounds import RoundFiles, Rounds
 from oracle.traces import TraceFiles, Traces
@@ -109,6 +110,19 @@ def spread(
         yield answer.value
 
 
+@dataclass(frozen=True)
+class SpreadBatches(Generic[_Item]):
+    """Batches of pieces that an engine's workers read and work on; fields as the parameters of `spread`."""
+
+    engine: Engine
+    pieces: Sequence[Piece]
+    read: Callable[[Piece], Iterator[_Item]]
+
+    def over(self, function: Callable[[_Item], _Result]) -> Iterator[_Result]:
+        """Apply a function that can be pickled to every batch; give the results in order."""
+        return spread(self.engine, self.pieces, self.read, function)
+
+
 class SpreadTraces(TraceFiles):
     """Trace files whose batches an engine's workers work on; everything else is as for the files given.
 
@@ -129,14 +143,24 @@ class SpreadTraces(TraceFiles):
     def over(self, function: Callable[[Traces], _Result]) -> Iterator[_Result]:
         """Apply a function that can be pickled to every batch; give the results in order, all faults noticed."""
         dataset = Dataset(self._routed)
-        pieces = pieces_of(self.paths, self._piece_bytes)
-        for result, alone, ids in spread(
-            self._engine, pieces, self._files.read, partial(_on_traces, function=function)
-        ):
+        batches = self.in_pieces(pieces_of(self.paths, self._piece_bytes), TraceFiles.read)
+        for result, alone, ids in batches.over(partial(_on_traces, function=function)):
             dataset.join(alone, ids)
             dataset.faults.raise_if_any()
             yield result
         dataset.warn()
+
+    def in_pieces(
+        self, pieces: Sequence[Piece], read: Callable[[TraceFiles, Piece], Iterator[_Item]]
+    ) -> "SpreadBatches[_Item]":
+        """Let workers read the pieces; `read` can be pickled."""
+        return SpreadBatches(self._engine, pieces, partial(read, self._files))
+
+    def without(self, row_groups: Collection[tuple[File, int]]) -> Self:
+        """Give the same files without some of their row groups; workers do not read them either."""
+        fewer = super().without(row_groups)
+        fewer._files = self._files.without(row_groups)
+        return fewer
 
 
 def _on_traces(
@@ -155,4 +179,4 @@ class SpreadRounds(RoundFiles):
 
     def over(self, function: Callable[[Rounds], Any]) -> Iterator[Any]:
         """Apply a function that can be pickled to every batch; give the results in order."""
-        return spread(self._engine, pieces_of(self.paths, self._piece_bytes), self._files.read, function)
+        return SpreadBatches(self._engine, pieces_of(self.paths, self._piece_bytes), self._files.read).over(function)

@@ -24,20 +24,21 @@ from oracle.resampling import Interval, bootstrap, cluster_sums
 from oracle.scores import LEAST_GAIN
 from oracle.solver import evaluate, segment_sums, solve, visits
 from oracle.traces import Traces
+from oracle.unit_sums import ArraySums
 
 TRIED = tuple(2.0 ** (i / 8) for i in range(-6, 7))  # slopes scored, as multiples of the best separating one
 
 
 @dataclass(frozen=True)
 class SlopeTally:
-    """What following slopes costs, by generation.
+    """What following slopes costs, by generation or unit of resampling.
 
     Attributes
     ----------
     slopes
         λ of each policy, milliseconds a token; None for the last, which takes each position's own exact price. P.
     cluster
-        Name of each generation's cluster, G.
+        Name of each row's cluster, G.
     tokens, oracle_ms : (G,) float64
         Tokens emitted; expected cost of the oracle.
     undrafted_ms : (G,) float64, or None
@@ -85,20 +86,40 @@ def slope_tally(batch: Solved, slopes: Sequence[float]) -> SlopeTally:
     )
 
 
-def join_slopes(parts: Sequence[SlopeTally]) -> SlopeTally:
-    """Put batches together."""
-    undrafted = [part.undrafted_ms for part in parts if part.undrafted_ms is not None]
-    return SlopeTally(
-        parts[0].slopes,
-        tuple(name for part in parts for name in part.cluster),
-        np.concatenate([part.tokens for part in parts]),
-        np.concatenate([part.oracle_ms for part in parts]),
-        np.concatenate(undrafted) if len(undrafted) == len(parts) else None,
-        np.concatenate([part.slope_ms for part in parts]),
-        np.stack([part.decisions for part in parts]).sum(axis=0),
-        np.stack([part.longer for part in parts]).sum(axis=0),
-        np.stack([part.shorter for part in parts]).sum(axis=0),
-    )
+class SlopeSums:
+    """Adds up the tallies of batches, in order and in bounded memory: one row a unit of resampling."""
+
+    def __init__(self) -> None:
+        self._first: SlopeTally | None = None
+        self._sums = ArraySums()
+        self._decisions: dict[str, NDArray[np.float64]] = {}
+
+    def add(self, part: SlopeTally) -> None:
+        """Take in a batch."""
+        arrays = {"tokens": part.tokens, "oracle_ms": part.oracle_ms, "slope_ms": part.slope_ms}
+        if part.undrafted_ms is not None:
+            arrays["undrafted_ms"] = part.undrafted_ms
+        self._sums.add(arrays, part.cluster)
+        if self._first is None:
+            self._first = part
+            self._decisions = {name: np.zeros_like(getattr(part, name)) for name in ("decisions", "longer", "shorter")}
+        for name in self._decisions:
+            self._decisions[name] += getattr(part, name)
+
+    def tally(self) -> SlopeTally | None:
+        """Everything taken in so far, a unit in the place of a generation; None if nothing was."""
+        if self._first is None:
+            return None
+        rows = self._sums.sums
+        return SlopeTally(
+            self._first.slopes,
+            self._sums.units,
+            rows["tokens"],
+            rows["oracle_ms"],
+            rows.get("undrafted_ms"),
+            rows["slope_ms"],
+            **self._decisions,
+        )
 
 
 @dataclass(frozen=True)
@@ -210,8 +231,10 @@ def examine(batches: Iterable[Traces], costs: LengthCosts, unique_experts: str |
     best = separate(tally)
     slopes = None
     if best is not None:
-        tried = [best.slope_ms * factor for factor in TRIED]
-        slopes = join_slopes([slope_tally(solved(traces, costs, unique_experts), tried) for traces in batches])
+        tried, sums = [best.slope_ms * factor for factor in TRIED], SlopeSums()
+        for traces in batches:
+            sums.add(slope_tally(solved(traces, costs, unique_experts), tried))
+        slopes = sums.tally()
     mean = spent / tokens if tokens else float("nan")
     return Condition(tally, best, separate(tally, POSITIONS), slopes, mean)
 

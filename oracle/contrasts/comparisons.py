@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from oracle.contrasts.estimates import Estimate, estimates, holm
 from oracle.contrasts.groups import ALL, Group
-from oracle.contrasts.sums import INSIDE, OUTSIDE, GroupSums
+from oracle.contrasts.sums import INSIDE, OUTSIDE, GroupTotals, against_group, means_of
 from oracle.mismatch import FEW_CLUSTERS
 from oracle.resampling import cluster_sums
 
@@ -82,7 +82,7 @@ class Comparison:
     within: Difference
 
 
-def group_means(found: GroupSums, groups: Sequence[Group]) -> list[GroupMean]:
+def group_means(found: GroupTotals, groups: Sequence[Group]) -> list[GroupMean]:
     """Mean of every measure over each group, step by step; those that do not occur are left out."""
     sums = found.of(groups)[..., INSIDE, :]
     per_cluster, _ = cluster_sums(sums.reshape(len(sums), -1), found.cluster)
@@ -96,25 +96,25 @@ def group_means(found: GroupSums, groups: Sequence[Group]) -> list[GroupMean]:
     every = estimates(per_cluster, means)
     weight = sums[..., 0]
     held = per_cluster.reshape(-1, *shape)[..., 0] > 0
-    M = len(found.measures)
+    M, J = len(found.measures), shape[1]
     return [
         GroupMean(
             group,
             measure,
             j,
             float(weight[:, b, j].sum()),
-            int((weight[:, b, j] > 0).sum()),
+            found.holding(group, np.arange(J) == j),
             int(held[:, b, j].sum()),
-            every[(b * shape[1] + j) * M + m],
+            every[(b * J + j) * M + m],
         )
         for b, group in enumerate(groups)
-        for j in range(shape[1])
+        for j in range(J)
         for m, measure in enumerate(found.measures)
         if held[:, b, j].any()
     ]
 
 
-def comparisons(found: GroupSums, groups: Sequence[Group], against: Group | None = None) -> list[Comparison]:
+def comparisons(found: GroupTotals, groups: Sequence[Group], against: Group | None = None) -> list[Comparison]:
     """Compare groups with all other tokens, or with another group; those that cannot be compared are left out.
 
     Parameters
@@ -123,16 +123,15 @@ def comparisons(found: GroupSums, groups: Sequence[Group], against: Group | None
         Those of one kind form a family for Holm's correction, each measure its own, pooled and within generations
         each their own.
     against
-        A group that shares no token with them; None: all tokens outside.
+        A group that shares no token with them; None: all tokens outside. One of those that `found` was folded for.
     """
     names = [group for group in groups if group not in (ALL, against)]
     if not names:
         return []
     sums = found.of(names)
     if against is not None:
-        own = sums[..., INSIDE, :]
-        sums = np.stack([own, np.broadcast_to(found.of([against])[..., INSIDE, :], own.shape)], axis=3)
-    pooled, within = _pooled(sums, found.cluster), _within(sums, found.cluster)
+        sums = against_group(sums, found.of([against])[:, 0])
+    pooled, within = _pooled(found, sums, names), _within(found, names, against)
     word = REST if against is None else against.name
     M = len(found.measures)
     rows = [
@@ -159,48 +158,37 @@ def _corrected(rows: list[Comparison]) -> list[Comparison]:
     return rows
 
 
-def _pooled(sums: NDArray[np.float64], cluster: tuple[str, ...]) -> list[Difference]:
+def _pooled(found: GroupTotals, sums: NDArray[np.float64], names: Sequence[Group]) -> list[Difference]:
     """Differences of means over all generations, by what the group holds at each step; one a group and measure."""
-    per_cluster, _ = cluster_sums(sums.reshape(len(sums), -1), cluster)
+    per_cluster, _ = cluster_sums(sums.reshape(len(sums), -1), found.cluster)
     shape = sums.shape[1:]
 
     def levels(totals: NDArray[np.float64]) -> NDArray[np.float64]:
         cells = totals.reshape(len(totals), *shape)
-        weight, means = _means(cells)
+        weight, means = means_of(cells)
         share = np.where(weight.all(axis=3), cells[..., INSIDE, 0], 0.0)
         with np.errstate(divide="ignore", invalid="ignore"):
             return _with_difference(np.einsum("rbj,rbjsm->rbms", share, means) / share.sum(axis=2)[..., None, None])
 
     usable = (sums.sum(axis=0)[..., 0] > 0).all(axis=2)
     weights = np.where(usable, sums[..., INSIDE, 0], 0.0).sum(axis=2)
-    return _differences(per_cluster, levels, weights, cluster, shape[3] - 1)
+    held = [found.holding(group, usable[b]) for b, group in enumerate(names)]
+    return _differences(per_cluster, levels, weights, held, found.cluster, shape[3] - 1)
 
 
-def _within(sums: NDArray[np.float64], cluster: tuple[str, ...]) -> list[Difference]:
+def _within(found: GroupTotals, names: Sequence[Group], against: Group | None) -> list[Difference]:
     """Differences inside generations and steps that hold both; one a group and measure."""
-    held, means = _means(sums)
-    both = held.all(axis=3)
-    n = sums[..., 0]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        weight = np.where(both, n[..., INSIDE] * n[..., OUTSIDE] / n.sum(axis=3), 0.0)
-    M = means.shape[-1]
-    weighted = np.einsum("gbj,gbjsm->gbms", weight, means).reshape(*weight.shape[:2], 2 * M)
-    totals = np.concatenate([weight.sum(axis=2)[..., None], weighted], axis=2)
-    per_cluster, _ = cluster_sums(totals.reshape(len(totals), -1), cluster)
+    at = [found.groups.index(group) for group in names]
+    rows, M = found.within[against][:, at], len(found.measures)
+    totals = rows[..., 1:]
+    per_cluster, _ = cluster_sums(totals.reshape(len(totals), -1), found.cluster)
 
     def levels(drawn: NDArray[np.float64]) -> NDArray[np.float64]:
         cells = drawn.reshape(len(drawn), *totals.shape[1:])
         with np.errstate(divide="ignore", invalid="ignore"):
             return _with_difference((cells[..., 1:] / cells[..., :1]).reshape(*cells.shape[:2], M, 2))
 
-    return _differences(per_cluster, levels, np.where(both, n[..., INSIDE], 0.0).sum(axis=2), cluster, M)
-
-
-def _means(cells: NDArray[np.float64]) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
-    """Whether cells (…, J, 2, 1 + M) hold anything, (…, J, 2), and their means, 0 where not, (…, J, 2, M)."""
-    held = cells[..., 0] > 0
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return held, np.where(held[..., None], cells[..., 1:] / cells[..., :1], 0.0)
+    return _differences(per_cluster, levels, rows[..., 0], found.within_held[against][at].tolist(), found.cluster, M)
 
 
 def _with_difference(levels: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -213,16 +201,16 @@ def _differences(
     per_cluster: NDArray[np.float64],
     levels: Callable[[NDArray[np.float64]], NDArray[np.float64]],
     weight: NDArray[np.float64],
+    generations: Sequence[int],
     cluster: tuple[str, ...],
     M: int,
 ) -> list[Difference]:
-    """Estimate all levels and differences; `weight` (G, B) is what each generation adds of the group."""
+    """Estimate levels and differences; `weight` (U, B) is what each unit adds of a group, `generations` hold it."""
     every = estimates(per_cluster, levels)
     of_clusters, _ = cluster_sums(weight, cluster)
     differences = []
     for i in range(len(every) // 3):
         mean, against, difference = every[3 * i : 3 * i + 3]
-        held, held_by = weight[:, i // M], of_clusters[:, i // M]
-        counts = (float(held.sum()), int((held > 0).sum()), int((held_by > 0).sum()))
+        counts = float(weight[:, i // M].sum()), generations[i // M], int((of_clusters[:, i // M] > 0).sum())
         differences.append(Difference(mean, against, difference, *counts))
     return differences

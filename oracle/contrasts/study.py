@@ -1,6 +1,6 @@
-"""One walk over the traces that solves every batch, labels its tokens and keeps sums by generation and group only."""
+"""One walk over the traces that solves every batch, labels its tokens and keeps sums by unit and group only."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -22,7 +22,7 @@ from oracle.contrasts.groups import (
     control_flow_and_other_code,
     groups_of,
 )
-from oracle.contrasts.sums import GroupSums, join
+from oracle.contrasts.sums import GroupFold, GroupSums, GroupTotals
 from oracle.costs import LengthCosts, LengthRange, length_costs
 from oracle.errors import InputError
 from oracle.latency.model import LatencyModel
@@ -30,8 +30,22 @@ from oracle.pipeline import in_order
 from oracle.problem import ExpertSource, make_problem
 from oracle.solver import solve, visits
 from oracle.traces import Traces
+from oracle.unit_sums import DistinctNames, ExpertSources
 
 NEEDED = ("token_text", *steps.DRAFT_COLUMNS, "experts", "new_experts", "unique_experts", "cluster")
+
+_OF_LENGTHS: tuple[Group | None, ...] = (None, PROSE)
+_AGAINST: Mapping[str, tuple[Group | None, ...]] = {
+    "positions_sums": _OF_LENGTHS,
+    "visit_sums": _OF_LENGTHS,
+    "sums_from_1": _OF_LENGTHS,
+    "experts": (None,),
+    "drafted": (None,),
+    "expected": (None,),
+    "code_sums": (OTHER_CODE,),
+    "code_sums_from_1": (OTHER_CODE,),
+}
+_LACKING = "some of the traces hold columns of experts or drafts that others lack; contrast them apart"
 
 
 @dataclass(frozen=True)
@@ -186,71 +200,96 @@ def contrasts(
     costs = length_costs(model, lengths.k_min, lengths.k_max)
     from_1 = length_costs(model, 1, lengths.k_max) if costs.lengths[0] == 0 and lengths.k_max > 1 else None
     plan = Plan(costs, unique_experts, drafts, from_1)
-    kept: list[BatchSums] = []
+    sums = _Sums()
     for result in in_order(partial(sum_batch, plan=plan), batches, threads):
-        kept.append(result)
+        sums.add(result)
         if on_batch is not None:
             on_batch(result.generations)
-    if not kept:
-        raise InputError("the traces hold no generations, so there are no contexts to contrast")
-    return _gather(kept, costs, lengths)
+    return sums.contrasts(costs, lengths)
 
 
-def _gather(parts: Sequence[BatchSums], costs: LengthCosts, lengths: LengthRange) -> Contrasts:
-    sources = sorted({part.experts_from for part in parts if part.positions} or {parts[0].experts_from})
-    if len(sources) > 1:
-        raise InputError(f"unique experts come from {' and '.join(sources)}; contrast such traces apart")
-    of_k, of_visits = (_joined(parts, name) for name in ("positions_sums", "visit_sums"))
-    experts, drafted, expected = (_joined(parts, name) for name in ("experts", "drafted", "expected"))
-    assert of_k is not None
-    assert of_visits is not None
-    differences, visit_differences = (_length_differences(sums) for sums in (of_k, of_visits))
-    of_experts = [] if experts is None else comparisons(experts, experts.groups)
-    at_mismatches = [[] if s is None else comparisons(s, steps.MISMATCHES) for s in (drafted, expected)]
-    from_1 = _joined(parts, "sums_from_1")
-    top_k = next((part.top_k for part in parts if part.top_k is not None), None)
-    return Contrasts(
-        lengths=lengths,
-        costs=costs,
-        generations=sum(part.generations for part in parts),
-        positions=sum(part.positions for part in parts),
-        clusters=len(set(of_k.cluster)),
-        experts_from=sources[0],
-        top_k=top_k,
-        means=group_means(of_k, of_k.groups),
-        visit_means=group_means(of_visits, of_visits.groups),
-        differences=differences,
-        visit_differences=visit_differences,
-        by_step=[] if experts is None else group_means(experts, [ALL]),
-        experts=of_experts,
-        drafted=at_mismatches[0],
-        expected=at_mismatches[1],
-        findings=findings(
-            [*differences, *_of_code(parts, "code_sums")],
-            of_experts,
-            at_mismatches[0] or at_mismatches[1],
-            top_k,
-            None if from_1 is None else [*_length_differences(from_1), *_of_code(parts, "code_sums_from_1")],
-        ),
-    )
+class _Sums:
+    """What is kept of the batches."""
+
+    def __init__(self) -> None:
+        self._generations = self._positions = 0
+        self._top_k: int | None = None
+        self._sources, self._clusters = ExpertSources(), DistinctNames()
+        self._folds: dict[str, GroupFold | None] = {}
+
+    def add(self, result: BatchSums) -> None:
+        """Take in a batch."""
+        first = not self._generations
+        self._generations += result.generations
+        self._positions += result.positions
+        self._top_k = result.top_k if self._top_k is None else self._top_k
+        self._sources.add(result.experts_from, result.positions)
+        sources = self._sources.names
+        if len(sources) > 1:
+            raise InputError(f"unique experts come from {' and '.join(sources)}; contrast such traces apart")
+        self._clusters.add(result.positions_sums.cluster)
+        for name, against in _AGAINST.items():
+            part = getattr(result, name)
+            if first:
+                self._folds[name] = None if part is None else GroupFold(against)
+            fold = self._folds[name]
+            if (part is None) != (fold is None):
+                raise InputError(_LACKING)
+            if part is not None and fold is not None:
+                try:
+                    fold.add(part)
+                except ValueError:
+                    raise InputError(_LACKING) from None
+
+    def of(self, name: str) -> GroupTotals | None:
+        """The sums of all batches; None where the traces lack the columns."""
+        fold = self._folds[name]
+        return None if fold is None else fold.totals()
+
+    def contrasts(self, costs: LengthCosts, lengths: LengthRange) -> Contrasts:
+        """Compare."""
+        if not self._generations:
+            raise InputError("the traces hold no generations, so there are no contexts to contrast")
+        of_k, of_visits = (self.of(name) for name in ("positions_sums", "visit_sums"))
+        experts, drafted, expected = (self.of(name) for name in ("experts", "drafted", "expected"))
+        assert of_k is not None
+        assert of_visits is not None
+        differences, visit_differences = (_length_differences(sums) for sums in (of_k, of_visits))
+        of_experts = [] if experts is None else comparisons(experts, experts.groups)
+        at_mismatches = [[] if s is None else comparisons(s, steps.MISMATCHES) for s in (drafted, expected)]
+        from_1 = self.of("sums_from_1")
+        return Contrasts(
+            lengths=lengths,
+            costs=costs,
+            generations=self._generations,
+            positions=self._positions,
+            clusters=len(self._clusters),
+            experts_from=self._sources.names[0],
+            top_k=self._top_k,
+            means=group_means(of_k, of_k.groups),
+            visit_means=group_means(of_visits, of_visits.groups),
+            differences=differences,
+            visit_differences=visit_differences,
+            by_step=[] if experts is None else group_means(experts, [ALL]),
+            experts=of_experts,
+            drafted=at_mismatches[0],
+            expected=at_mismatches[1],
+            findings=findings(
+                [*differences, *_of_code(self.of("code_sums"))],
+                of_experts,
+                at_mismatches[0] or at_mismatches[1],
+                self._top_k,
+                None if from_1 is None else [*_length_differences(from_1), *_of_code(self.of("code_sums_from_1"))],
+            ),
+        )
 
 
-def _of_code(parts: Sequence[BatchSums], name: str) -> list[Comparison]:
+def _of_code(sums: GroupTotals | None) -> list[Comparison]:
     """Control flow against other code."""
-    sums = _joined(parts, name)
     return [] if sums is None else comparisons(sums, [CONTROL_FLOW], OTHER_CODE)
 
 
-def _joined(parts: Sequence[BatchSums], name: str) -> GroupSums | None:
-    """The sums of all batches; None where the traces lack the columns."""
-    found = [getattr(part, name) for part in parts]
-    there = [sums for sums in found if sums is not None]
-    if len({sums.measures for sums in there}) > 1 or len(there) not in (0, len(found)):
-        raise InputError("some of the traces hold columns of experts or drafts that others lack; contrast them apart")
-    return join(there) if there else None
-
-
-def _length_differences(sums: GroupSums) -> list[Comparison]:
+def _length_differences(sums: GroupTotals) -> list[Comparison]:
     """Every group against the rest; labels and changes, which share no token with it, against prose vocabulary."""
     apart = [group for group in sums.groups if group.kind in ("label", "change")]
     return [*comparisons(sums, sums.groups), *comparisons(sums, apart, PROSE)]

@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from oracle.costs import LengthCosts
 from oracle.errors import InputError
-from oracle.policies.inputs import Inputs
 from oracle.policies.policy import Policy
 from oracle.policies.text import parse_policy
 
@@ -13,7 +13,7 @@ _LEAST_SURVIVAL = 1e-3
 _LEAST_SLOPE, _MOST_SLOPE = 0.02, 10.0  # of the base cost of the shortest round
 
 
-def candidates(family: str, inputs: Inputs, points: int = POINTS) -> tuple[Policy, ...]:
+def candidates(family: str, costs: LengthCosts, points: int = POINTS) -> tuple[Policy, ...]:
     """List the policies of a family that tuning tries, the shortest drafts first.
 
     Parameters
@@ -21,14 +21,13 @@ def candidates(family: str, inputs: Inputs, points: int = POINTS) -> tuple[Polic
     family
         A text form without its parameter (``static``, ``confidence@max=6``, ``slope!``); one with its parameter
         or without any (``goodput``) is tried alone.
-    inputs
-        A batch; of it, only the latency model counts.
+    costs
+        Cost coefficients by draft length.
     points
         How many parameters: thresholds of `confidence` evenly from 1 to 0; of `survival` by equal factors from 1
         to 0.001, and 0; slopes by equal factors from 0.02 to 10 times the base cost of the shortest round.
     """
     name, at, options = family.partition("@")
-    costs = inputs.costs
     if points < 2:
         raise InputError(f"points is {points}; a parameter is tried at 2 points or more")
     if name == BEST_STATIC:

@@ -1,29 +1,29 @@
 """Constants that online policies learn from training generations."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from oracle.policies.inputs import Inputs, Training
+from oracle.policies.inputs import Training
+from oracle.problem import Problem
 from oracle.solver import segment_sums
 
 
 @dataclass(frozen=True, eq=False)
 class Learnt:
-    """Per-generation sums that training constants are made of.
+    """Sums that training constants are made of; R rows, each of one category and unit of resampling.
 
     Attributes
     ----------
-    category : (G,) strings or None
-    unique : (G, K + 1) float64, unique experts per MoE layer
+    category : (R,) strings or None
+    unique : (R, K + 1) float64, unique experts per MoE layer
         Sums of U over windows that end inside the text.
-    windows : (G, K + 1) float64
+    windows : (R, K + 1) float64
         Number of those windows.
     lengths
         Draft lengths that may be chosen.
-    static_ms : (G, lengths) float64, milliseconds
+    static_ms : (R, lengths) float64, milliseconds
         Expected cost of each of them.
     """
 
@@ -34,7 +34,7 @@ class Learnt:
     static_ms: NDArray[np.float64]
 
     def training(self, rows: NDArray[np.bool_]) -> Training:
-        """Constants from some of the generations, (G,) bool."""
+        """Constants from some of the rows, (R,) bool."""
         windows = self.windows[rows].sum(axis=0)
         sums = self.unique[rows].sum(axis=0)
         known = windows > 0
@@ -46,25 +46,9 @@ class Learnt:
         return Training(mean, self.lengths[int(self.static_ms[rows].sum(axis=0).argmin())], by_category)
 
 
-def learnt_from(batches: Sequence[Inputs], lengths: tuple[int, ...], static_ms: NDArray[np.float64]) -> Learnt:
-    """Gather what training constants are made of.
-
-    Parameters
-    ----------
-    batches
-        Generations.
-    lengths
-        Draft lengths that may be chosen.
-    static_ms : (G, lengths) float64, milliseconds
-        What each of them is expected to cost each generation.
-    """
-    unique, windows = [], []
-    category: list[str | None] = []
-    for batch in batches:
-        problem = batch.problem
-        left = np.repeat(problem.offsets[1:], np.diff(problem.offsets)) - np.arange(problem.positions)
-        inside = np.arange(problem.k_max + 1) < left[:, None]
-        unique.append(segment_sums(np.where(inside, problem.unique_experts, 0.0), problem.offsets))
-        windows.append(segment_sums(inside.astype(np.float64), problem.offsets))
-        category.extend(batch.traces.category or (None,) * problem.generations)
-    return Learnt(tuple(category), np.concatenate(unique), np.concatenate(windows), lengths, static_ms)
+def windows_inside(problem: Problem) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """`unique` and `windows` of `Learnt` by generation, (G, K + 1) each."""
+    left = np.repeat(problem.offsets[1:], np.diff(problem.offsets)) - np.arange(problem.positions)
+    inside = np.arange(problem.k_max + 1) < left[:, None]
+    unique = segment_sums(np.where(inside, problem.unique_experts, 0.0), problem.offsets)
+    return unique, segment_sums(inside.astype(np.float64), problem.offsets)

@@ -15,15 +15,15 @@ BINS = 10  # tenths of the probability scale: fixed, so that batches add up
 
 @dataclass(frozen=True)
 class CalibrationTally:
-    """What calibration needs of each generation.
+    """What calibration needs of each generation, or of each unit of resampling; R of them.
 
     Attributes
     ----------
-    group, cluster : (G,) names
+    group, cluster : (R,) names
         How it was decoded; unit of resampling.
-    first : (G, BINS, 3) float64
+    first : (R, BINS, 3) float64
         By tenth of the first draft token's match probability: anchors, sum of the probability, matches.
-    survival : (G, K, 3) float64
+    survival : (R, K, 3) float64
         By depth j: anchors with a token at t + j - 1, sum of S_j expected, sum of S_j realised.
     """
 
@@ -64,16 +64,6 @@ def calibration_tally(
         matched = each[:, 0, 2]
         first[np.arange(n), bins] = np.column_stack([np.ones(n), match_prob.astype(np.float64), matched])
     return CalibrationTally(group, cluster, segment_sums(first, offsets), segment_sums(each, offsets))
-
-
-def join_calibration(parts: Sequence[CalibrationTally]) -> CalibrationTally:
-    """Put the tallies of several batches together."""
-    return CalibrationTally(
-        tuple(name for part in parts for name in part.group),
-        tuple(name for part in parts for name in part.cluster),
-        np.concatenate([part.first for part in parts]),
-        np.concatenate([part.survival for part in parts]),
-    )
 
 
 @dataclass(frozen=True)

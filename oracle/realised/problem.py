@@ -27,7 +27,7 @@ from oracle.costs import LengthCosts
 from oracle.errors import Faults, InputError, printable
 from oracle.policies import PolicySet, beside
 from oracle.problem import Problem, make_problem
-from oracle.realised.calibration import CalibrationTally, calibration_tally, join_calibration
+from oracle.realised.calibration import CalibrationTally, calibration_tally
 from oracle.scores import PolicyTotals
 from oracle.scores import beside as beside_totals
 from oracle.solver import solve
@@ -174,18 +174,22 @@ def with_clairvoyant(problem: Problem, costs: LengthCosts, policies: PolicySet) 
 
 @dataclass(frozen=True)
 class Realised:
-    """Realised totals of a batch, or of several.
+    """Realised totals of a batch by generation, or of all by unit of resampling (`RealisedSums`).
 
     Attributes
     ----------
     totals
-        By generation and policy, `clairvoyant` among them. Nothing in them is an expectation.
+        By generation or unit and policy, `clairvoyant` among them. Nothing in them is an expectation.
     expected
         The same policies' expected totals, without `clairvoyant` and those that can be scored on matches only.
-    category, decoding : (G,) names
-        For contrasts; `decoding` is the column of that name where the trace has it, else `match_kind`.
+    category, decoding
+        Names, for contrasts; `decoding` is the column of that name where the trace has it, else `match_kind`.
     calibration
         Match probabilities against matches.
+    generations
+        How many there are.
+    clusters
+        How many there are of each decoding.
     held_out
         Names of the policies whose parameters and constants come from other generations than those they are scored on.
     """
@@ -195,6 +199,8 @@ class Realised:
     category: tuple[str | None, ...]
     decoding: tuple[str, ...]
     calibration: CalibrationTally
+    generations: int
+    clusters: Mapping[str, int]
     held_out: frozenset[str] = frozenset()
 
     def with_held_out(self, totals: PolicyTotals, expected: PolicyTotals) -> "Realised":
@@ -236,6 +242,11 @@ def realise(
         category=traces.category or (None,) * traces.generations,
         decoding=decoding,
         calibration=calibration_tally(problem, actual, decoding, traces.cluster_of, first_match_prob(traces)),
+        generations=traces.generations,
+        clusters={
+            name: len({c for c, how in zip(traces.cluster_of, decoding, strict=True) if how == name})
+            for name in dict.fromkeys(decoding)
+        },
     )
 
 
@@ -253,17 +264,6 @@ def decoding_of(traces: Traces) -> tuple[str, ...]:
     return tuple(
         kind if name is None else name
         for name, kind in zip(names_of(traces.table.column("decoding")), traces.match_kind, strict=True)
-    )
-
-
-def join(parts: Sequence[Realised]) -> Realised:
-    """Put several batches together."""
-    return Realised(
-        totals=scores.join([part.totals for part in parts]),
-        expected=scores.join([part.expected for part in parts]),
-        category=tuple(name for part in parts for name in part.category),
-        decoding=tuple(name for part in parts for name in part.decoding),
-        calibration=join_calibration([part.calibration for part in parts]),
     )
 
 

@@ -7,7 +7,6 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from oracle import scores
 from oracle.analysis import BatchResult, Plan, analyse
 from oracle.errors import InputError
 from oracle.latency.model import LatencyModel
@@ -16,13 +15,16 @@ from oracle.pipeline import in_order
 from oracle.recommendation.answers import NOISE, Against, Candidate, Recommendation, Sample
 from oracle.recommendation.arithmetic import break_evens, check_noise, judged, shortest
 from oracle.recommendation.tenants import Tenants, tenant_name
-from oracle.resampling import Interval, bootstrap, cluster_sums
-from oracle.scores import PolicyTotals
+from oracle.resampling import MOST_UNITS, Interval, bootstrap, cluster_sums
+from oracle.scores import PolicyTotals, ScoreSums
 from oracle.study import priced
+from oracle.study_sums import StudySums
 from oracle.traces import TraceFiles, Traces
 from oracle.traces.schema import AVERAGES
+from oracle.unit_sums import MOST_CATEGORIES
 
 _STATIC = "static:"
+_NAMED = "tenant "  # before a tenant's name where "" is no tenant
 _LIMITS = (
     "other traffic: these are expected scores on the traces they were chosen on",
     "served rounds: scheduler and launches cost more than the timed passes, up to 3 times at batch 64",
@@ -33,20 +35,26 @@ _LIMITS = (
 
 @dataclass(frozen=True)
 class Walked:
-    """What one walk over the traces gathered.
+    """What one walk over the traces gathered, in memory that does not grow with the generations.
 
     Attributes
     ----------
     totals
-        Of every static draft length and of the oracle, by generation.
+        Of every static draft length and of the oracle, by unit of resampling.
+    by_tenant
+        The same, tenants apart.
     tenant
-        Whose request each generation answers; None where it is not said.
+        Whose requests each row of `by_tenant` adds up; None where it is not said.
+    clusters
+        How many there are.
     notes
         What a reader must know.
     """
 
     totals: PolicyTotals
+    by_tenant: PolicyTotals
     tenant: tuple[str | None, ...]
+    clusters: int
     notes: tuple[str, ...]
 
 
@@ -79,38 +87,53 @@ def walk_static(
     source = str(files.paths[0])
     lengths, costs = priced(files, model, k_min, k_max)
     plan = Plan(costs, unique_experts=unique_experts, score=True)
-    results: list[BatchResult] = []
-    tenants: list[str | None] = []
+    sums, tenants = StudySums(costs.k_max), ScoreSums()
     for result, tenant in in_order(partial(_scored, plan=plan), files, threads):
-        results.append(result)
-        tenants += tenant
+        sums.add(result)
+        assert result.scores is not None
+        tenants.add(result.scores, tenant)
         if on_batch is not None:
             on_batch(result.generations)
-    experts_from = _one_source(results, source)
-    totals = scores.join([result.scores for result in results if result.scores is not None])
-    clusters = len(set(totals.cluster))
-    positions, generations = (sum(getattr(r, name) for r in results) for name in ("positions", "generations"))
+    experts_from = _one_source(sums, source)
+    totals, by_tenant, clusters = sums.scores.totals(), tenants.totals(), len(sums.clusters)
+    assert totals is not None
+    assert by_tenant is not None
     notes = (
-        f"{_count(positions, 'position')} of {_count(generations, 'generation')}, {_count(clusters, 'cluster')}",
+        f"{_count(sums.positions, 'position')} of {_count(sums.generations, 'generation')}, "
+        f"{_count(clusters, 'cluster')}",
         *lengths.notes,
-        *notes_on(model, costs, results, experts_from=experts_from, clusters=clusters),
+        *notes_on(model, costs, [sums], experts_from=experts_from, clusters=clusters),
         *([_few(clusters)] if clusters == 1 else []),
+        *([f"{clusters:,} clusters are resampled in {MOST_UNITS:,} groups"] if clusters > MOST_UNITS else []),
+        *([] if tenants.units.apart(0) else [f"more than {MOST_CATEGORIES} tenants: answers by tenant are left out"]),
     )
-    return Walked(totals, tuple(tenants), notes)
+    whose = tuple(name.removeprefix(_NAMED) if name else None for name in tenants.units.labels(0))
+    return Walked(totals, by_tenant, whose, clusters, notes)
 
 
-def _one_source(results: Sequence[BatchResult], source: str) -> str:
+def _one_source(sums: StudySums, source: str) -> str:
     """Say where U comes from; refuse traces without positions, and those where it comes from two columns."""
-    if not any(result.positions for result in results):
+    if not sums.positions:
         raise InputError(f"{source}: holds no positions, so there is nothing to recommend from")
-    experts_from = sorted({result.experts_from for result in results if result.positions})
-    if len(experts_from) > 1:
-        raise InputError(f"{source}: unique experts come from {' and '.join(experts_from)}; solve such files apart")
-    return experts_from[0]
+    if len(sums.experts_from) > 1:
+        raise InputError(
+            f"{source}: unique experts come from {' and '.join(sums.experts_from)}; solve such files apart"
+        )
+    return sums.experts_from[0]
 
 
-def _scored(traces: Traces, plan: Plan) -> tuple[BatchResult, tuple[str | None, ...]]:
-    return analyse(traces, plan), traces.tenant or (None,) * traces.generations
+def _scored(traces: Traces, plan: Plan) -> tuple[BatchResult, tuple[str, ...]]:
+    """Analyse a batch; say whose each generation is, so that no name is taken for none."""
+    whose = traces.tenant or (None,) * traces.generations
+    return analyse(traces, plan), tuple("" if name is None else f"{_NAMED}{name}" for name in whose)
+
+
+def recommend_from_walk(walked: Walked, *, noise: float = NOISE, batch_size: int = 1) -> Recommendation:
+    """Recommend from what a walk gathered; see `recommend_from_totals`."""
+    found = recommend_from_totals(walked.totals, noise=noise, batch_size=batch_size, notes=walked.notes)
+    if found.sample is None or walked.clusters <= MOST_UNITS:
+        return found
+    return replace(found, sample=replace(found.sample, count=walked.clusters))
 
 
 def recommend_from_totals(
@@ -241,7 +264,7 @@ def by_tenant_of_traces(walked: Walked, *, noise: float = NOISE, batch_size: int
     ]
     for tenant in names if len(names) > 1 else ():
         rows = [g for g, t in enumerate(walked.tenant) if t == tenant]
-        own = _rows(walked.totals, rows)
+        own = _rows(walked.by_tenant, rows)
         if own.tokens.sum() == 0:
             notes.append(f"{tenant_name(tenant)}: no positions")
             continue

@@ -1,22 +1,27 @@
 """The folder of a run over shards: what it holds, who may write there, when it is complete."""
 
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
-from oracle.analysis import BatchResult, Plan
-from oracle.errors import InputError, printable
+from oracle.digests import Digests
+from oracle.errors import Faults, InputError, printable
 from oracle.files import File, shown, size_of
 from oracle.latency.model import LatencyModel
+from oracle.one_walk import Walked, Walker
 from oracle.outputs import atomic_files
 from oracle.pieces import pieces_of
 from oracle.provenance import as_metadata, inputs_of
 from oracle.shards import lock, manifest
-from oracle.shards.walk import Shard, ShardWalk
+from oracle.shards.commits import Shard
+from oracle.shards.keeping import ALL, STUDY, Keeping
+from oracle.shards.walk import ShardWalk
 from oracle.traces import TraceFiles
+
+_Result = TypeVar("_Result", bound=Walked)
 
 SHARD_BYTES = 64 << 20  # encoded; the most work that a kill can lose
 
@@ -56,7 +61,8 @@ class ShardFolder:
         self._lock = lock.FolderLock(path)
         self._rests_on: dict[str, Any] = {}
         self._files: Sequence[File] = ()
-        self._walk: ShardWalk | None = None
+        self._walks: dict[str, ShardWalk[Any]] = {}
+        self._digests: Digests | None = None
         self._stack = ExitStack()
         self.results = path
 
@@ -89,8 +95,8 @@ class ShardFolder:
 
     def _completed(self, kind: type[BaseException] | None, *_error: object) -> None:
         """Write down, last of all, that everything is there."""
-        if kind is None and self._walk is not None:
-            results = {"digests": self._digests(), "shards": self._walk.committed(), "left_out": list(self.left_out)}
+        if kind is None and self._walks:
+            results = {"digests": self._sha256(), "shards": self._committed(), "left_out": list(self.left_out)}
             manifest.write_json(self.path / manifest.NAME, self._rests_on | results | {"complete": True})
 
     def begin(
@@ -137,42 +143,60 @@ class ShardFolder:
             manifest.refuse_other(path, manifest.read_json(path, "the manifest"), self._rests_on)
         else:
             manifest.write_json(path, self._rests_on)
+        self._digests = self._stack.enter_context(Digests(files.paths))
         said = {key: self._rests_on[key] for key in ("program", "libraries", "command", "options")}
 
         def metadata(file: File, sha256: str) -> dict[str, str]:
             source = {"name": file.name, "bytes": size_of(file), "sha256": sha256}
             return as_metadata(said | {"inputs": [source, *self._rests_on["inputs"]]}, model)
 
-        self._walk = ShardWalk(self.path, shards, metadata, self.keep_going)
-        self._walk.verify()
+        faults = Faults()
+        for keeping in ALL:
+            walk = self._walks[keeping.name] = ShardWalk(
+                self.path,
+                shards,
+                metadata,
+                self._digests,
+                keeping,
+                keep_going=self.keep_going,
+                first=self._walks.get(STUDY.name),
+            )
+            walk.verify(faults)
+        faults.raise_if_any()
 
-    def walk(self, files: TraceFiles, plan: Plan, threads: int) -> Iterator[BatchResult]:
-        """Give all batches' results in order: those of finished shards are read, the others are worked out."""
-        assert self._walk is not None
-        return self._walk(files, plan, threads)
+    def walk(self, keeping: Keeping[_Result]) -> Walker[_Result]:
+        """Give what walks over the shards: results of finished ones are read, the others are worked out."""
+        return self._walks[keeping.name]
 
     @property
     def left_out(self) -> tuple[str, ...]:
         """What could not be read, with the reason; once the walk has ended."""
-        rows = () if self._walk is None else self._walk.left_out()
+        rows = self._walks[STUDY.name].commits.unreadable().values() if self._walks else ()
         return (*self._left_out.values(), *rows)
 
     def readable(self, files: TraceFiles) -> TraceFiles:
         """The same files without the row groups that were left out."""
-        return files if self._walk is None else files.without(self._walk.unreadable())
+        return files.without(self._walks[STUDY.name].commits.unreadable().keys()) if self._walks else files
 
     def origin(self) -> dict[str, Any]:
         """What the results rest on, for tables and metadata."""
-        assert self._walk is not None
         said = {key: self._rests_on[key] for key in ("program", "libraries", "command", "options")}
-        pairs = zip(self._rests_on["traces"], self._digests(), strict=True)
+        pairs = zip(self._rests_on["traces"], self._sha256(), strict=True)
         traces = [trace | {"sha256": sha256} for trace, sha256 in pairs]
         left_out = {"left_out": list(self.left_out)} if self.left_out else {}
         return said | {"inputs": [*traces, *self._rests_on["inputs"]]} | left_out
 
-    def _digests(self) -> list[str]:
-        assert self._walk is not None
-        return [self._walk.digest_of(file) for file in self._files]
+    def _committed(self) -> list[dict[str, Any]]:
+        """The shards' files with their digests."""
+        every = [walk.commits for walk in self._walks.values()]
+        return [
+            {"name": shard.name, "files": {name: sha for each in every for name, sha in each.files(shard).items()}}
+            for shard in every[0].shards
+        ]
+
+    def _sha256(self) -> list[str]:
+        assert self._digests is not None
+        return [self._digests.of(file) for file in self._files]
 
 
 def _planned(shard: Shard) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """What a run over shards rests on, written before it begins; whoever goes on with it must have the same."""
 
+import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -42,6 +43,33 @@ def read_json(path: Path, what: str) -> dict[str, Any]:
     return content
 
 
+def write_record(path: Path, record: Mapping[str, Any]) -> None:
+    """Write a shard's record, with a digest of its own: it alone says what the shard's files must be."""
+    content = {"format": FORMAT, "version": VERSION, **record}
+    write_json(path, {**content, "sha256": _sha256(content)})
+
+
+def read_record(path: Path) -> dict[str, Any]:
+    """Read a shard's record.
+
+    Raises
+    ------
+    InputError
+        It is not what was written there.
+    """
+    record = read_json(path, "a shard's record")
+    if record.pop("sha256", None) != _sha256(record):
+        raise InputError(
+            f"{shown(path)}: is not what was written there (another SHA-256); remove it, and its shard is worked out "
+            "again, or choose another folder"
+        )
+    return record
+
+
+def _sha256(content: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+
+
 def refuse_other(path: Path, former: Mapping[str, Any], now: Mapping[str, Any]) -> None:
     """Refuse to go on with a run that rests on something else; every item that differs is named.
 
@@ -64,7 +92,7 @@ def _differences(was: Any, here: Any, item: str) -> Iterator[tuple[str, Any, Any
     """Give what differs, with its place."""
     if isinstance(was, Mapping) and isinstance(here, Mapping):
         for key in [*was, *(key for key in here if key not in was)]:
-            yield from _differences(was.get(key), here.get(key), f"{item}.{key}" if item else printable(key))
+            yield from _differences(was.get(key), here.get(key), f"{item}.{printable(key)}" if item else printable(key))
     elif isinstance(was, list) and isinstance(here, list) and len(was) == len(here):
         for number, (before, after) in enumerate(zip(was, here, strict=True)):
             yield from _differences(before, after, f"{item}[{_name(before) or number}]")

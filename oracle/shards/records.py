@@ -52,8 +52,9 @@ def said_of(result: BatchResult) -> dict[str, Any]:
     }
 
 
-def result_of(table: pa.Table, said: Mapping[str, Any], k_max: int) -> tuple[BatchResult, tuple[str, ...]]:
+def result_of(table: pa.Table, said: Mapping[str, Any]) -> tuple[BatchResult, tuple[str, ...]]:
     """Give back the result that `table_of` and `said_of` describe, and the generations' names."""
+    k_max = table.schema.field("chosen").type.list_size // 2 - 1
     generation = tuple(table["generation"].to_pylist())
     cluster = tuple(table["cluster"].to_pylist()) if "cluster" in table.column_names else ()
     per_length = (len(generation), 2, k_max + 1)

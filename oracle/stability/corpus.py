@@ -31,17 +31,17 @@ _PRICED = 3  # rounds, unique experts, context: what a round's coefficients mult
 
 @dataclass(frozen=True)
 class CorpusTally:
-    """What prices policies and the optimum under every draw, by generation.
+    """What prices policies and the optimum under every draw, by generation of a batch, or by unit of resampling.
 
     Attributes
     ----------
     cluster
-        Name of each generation's cluster, G.
-    tokens : (G,) float64
-    rounds : (G, 2, K + 1, 3) float64
+        Name of each row's cluster or unit of resampling (see `UnitSums`), U.
+    tokens : (U,) float64
+    rounds : (U, 2, K + 1, 3) float64
         Rounds, unique experts and context summed over rounds, by draft length: of the oracle under the fitted
         coefficients; of each static length (its own).
-    optimum_ms : (G, 1 + W) float64, milliseconds
+    optimum_ms : (U, 1 + W) float64, milliseconds
         V(0) under the fitted coefficients, then under each draw.
     """
 
@@ -64,16 +64,6 @@ def corpus_tally(
     values = np.column_stack([oracle.value_ms(problem.offsets), found.value_ms])
     tokens = np.diff(problem.offsets).astype(np.float64)
     return CorpusTally(cluster, tokens, rounds, values), visit[:, 0]
-
-
-def join(parts: Sequence[CorpusTally]) -> CorpusTally:
-    """Put the tallies of several batches together."""
-    return CorpusTally(
-        tuple(name for part in parts for name in part.cluster),
-        np.concatenate([part.tokens for part in parts]),
-        np.concatenate([part.rounds for part in parts]),
-        np.concatenate([part.optimum_ms for part in parts]),
-    )
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,7 @@
 """One walk over the traces that solves every batch under all draws of the coefficients and keeps tallies only."""
 
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -15,9 +14,9 @@ from oracle.costs import LengthCosts, LengthRange, length_costs
 from oracle.errors import InputError
 from oracle.latency.draws import Draws
 from oracle.latency.model import LatencyModel
+from oracle.one_walk import Walker, one_walk
 from oracle.pipeline import in_order
 from oracle.problem import ExpertSource, make_problem
-from oracle.result_files import ResultFile
 from oracle.solver import solve
 from oracle.stability import corpus as corpora
 from oracle.stability import tally as tallies
@@ -25,6 +24,7 @@ from oracle.stability.corpus import CorpusTally, Quantity, StaticChance
 from oracle.stability.decisions import decide, draw_costs, rows_table
 from oracle.stability.tally import StabilityRow, StabilityTally
 from oracle.traces import Traces
+from oracle.unit_sums import ArraySums, ExpertSources
 
 
 @dataclass(frozen=True)
@@ -57,6 +57,46 @@ class BatchStability:
     decisions: StabilityTally
     corpus: CorpusTally
     rows: pa.Table | None = None
+
+
+class StabilitySums:
+    """Adds up what came out of batches, in order and in bounded memory: one row a unit of resampling, see `UnitSums`.
+
+    Attributes
+    ----------
+    generations, positions
+        Of all batches.
+    experts_from
+        Where U comes from.
+    """
+
+    def __init__(self) -> None:
+        self.generations = self.positions = 0
+        self.experts_from = ExpertSources()
+        self._rows = ArraySums()
+
+    def add(self, result: BatchStability) -> None:
+        """Take in a batch."""
+        self.generations += result.generations
+        self.positions += result.positions
+        self.experts_from.add(result.experts_from, result.positions)
+        decisions, corpus = result.decisions, result.corpus
+        arrays = {"counts": decisions.counts, "histogram": decisions.histogram}
+        arrays |= {"tokens": corpus.tokens, "rounds": corpus.rounds, "optimum_ms": corpus.optimum_ms}
+        self._rows.add(arrays, decisions.cluster)
+
+    @property
+    def clusters(self) -> int:
+        """How many there were."""
+        return len(self._rows.clusters)
+
+    def tallies(self) -> tuple[StabilityTally, CorpusTally]:
+        """Everything taken in so far, a unit in the place of a generation."""
+        units, sums = self._rows.units, self._rows.sums
+        return (
+            StabilityTally(units, sums["counts"], sums["histogram"]),
+            CorpusTally(units, sums["tokens"], sums["rounds"], sums["optimum_ms"]),
+        )
 
 
 @dataclass(frozen=True)
@@ -123,6 +163,7 @@ def stability(
     threads: int = 1,
     provenance: Callable[[], Mapping[str, str]] = dict,
     on_batch: Callable[[int], None] | None = None,
+    walker: Walker[BatchStability] = in_order,
 ) -> Stability:
     """Say which decisions and headline numbers hold when the coefficients move within their errors.
 
@@ -144,6 +185,8 @@ def stability(
         Gives what the metadata of that file keeps; called at the end of the walk.
     on_batch
         Called with the number of generations after each batch.
+    walker
+        Applies a function to each batch on some threads, and gives the results in the order of the traces.
 
     Raises
     ------
@@ -152,37 +195,35 @@ def stability(
     """
     costs = length_costs(model, lengths.k_min, lengths.k_max)
     plan = Plan(costs, tuple(draw_costs(draws, lengths)), unique_experts, rows is not None)
-    kept: list[BatchStability] = []
-    with ExitStack() as stack:
-        output = ResultFile(stack, rows)
-        for result in in_order(partial(examine, plan=plan), batches, threads):
-            output.write(result.rows)
-            kept.append(replace(result, rows=None))  # memory follows the generations, not the positions
-            if on_batch is not None:
-                on_batch(result.generations)
-        found = _gather(kept, plan, draws, lengths)
-        output.describe(provenance())
-    return found  # only here does the file appear
+    sums = StabilitySums()
+    return one_walk(
+        walker(partial(examine, plan=plan), batches, threads),
+        {"rows": rows},
+        sums.add,
+        lambda: _gather(sums, plan, draws, lengths),
+        provenance=provenance,
+        on_batch=on_batch,
+    )
 
 
-def _gather(parts: list[BatchStability], plan: Plan, draws: Draws, lengths: LengthRange) -> Stability:
-    if not parts:
+def _gather(sums: StabilitySums, plan: Plan, draws: Draws, lengths: LengthRange) -> Stability:
+    if not sums.generations:
         raise InputError("the traces hold no generations, so there is no decision whose stability could be examined")
-    sources = sorted({part.experts_from for part in parts if part.positions} or {parts[0].experts_from})
+    sources = sums.experts_from.names
     if len(sources) > 1:
         raise InputError(f"unique experts come from {' and '.join(sources)}; examine such traces apart")
-    decisions = tallies.join([part.decisions for part in parts])
-    quantities, statics = corpora.corpus(corpora.join([part.corpus for part in parts]), plan.costs, plan.drawn)
+    decisions, spent = sums.tallies()
+    quantities, statics = corpora.corpus(spent, plan.costs, plan.drawn)
     return Stability(
         draws=draws,
         lengths=lengths,
         costs=plan.costs,
-        generations=sum(part.generations for part in parts),
-        positions=sum(part.positions for part in parts),
-        clusters=len(set(decisions.cluster)),
+        generations=sums.generations,
+        positions=sums.positions,
+        clusters=sums.clusters,
         experts_from=sources[0],
         rows=tallies.stability_rows(decisions),
-        histogram=decisions.histogram,
+        histogram=decisions.histogram.sum(axis=0),
         quantities=quantities,
         statics=statics,
     )

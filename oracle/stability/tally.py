@@ -1,6 +1,5 @@
 """Decisions counted by k* and label, once a position and once by visit probability, with clustered intervals."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,17 +15,17 @@ _MEASURES = len(LABELS) + 2  # decisions of each label; sums of probability and 
 
 @dataclass(frozen=True)
 class StabilityTally:
-    """Decisions by generation, weight, k* and label.
+    """Decisions by generation of a batch, or by unit of resampling; by weight, k* and label.
 
     Attributes
     ----------
     cluster
-        Name of each generation's cluster, G.
-    counts : (G, 2, K + 1, 5) float64
-        By generation, weight (each position 1; visit probability) and k*: decisions that are stable, leaning, open; sum
+        Name of each row's cluster or unit of resampling (see `UnitSums`), U.
+    counts : (U, 2, K + 1, 5) float64
+        By row, weight (each position 1; visit probability) and k*: decisions that are stable, leaning, open; sum
         of the probability that k* is optimal; sum of the expected regret, milliseconds.
-    histogram : (2, BINS) float64
-        By weight, decisions by the probability that k* is optimal; bins of 1 / BINS, 1 in the last.
+    histogram : (U, 2, BINS) float64
+        By row and weight, decisions by the probability that k* is optimal; bins of 1 / BINS, 1 in the last.
     """
 
     cluster: tuple[str, ...]
@@ -39,27 +38,19 @@ def tally(
 ) -> StabilityTally:
     """Count the decisions of a batch."""
     lengths, width = np.diff(offsets), found.optimal.shape[1]
-    cell = np.repeat(np.arange(len(lengths)), lengths) * width + found.draft_length
+    generation = np.repeat(np.arange(len(lengths)), lengths)
+    cell = generation * width + found.draft_length
     label, probability = found.label, found.probability
     values = [*((label == i).astype(np.float64) for i in range(len(LABELS))), probability, found.regret_ms]
-    at = np.minimum((probability * BINS + 1e-9).astype(np.int64), BINS - 1)
+    at = generation * BINS + np.minimum((probability * BINS + 1e-9).astype(np.int64), BINS - 1)
     counts = np.empty((len(lengths), 2, width, _MEASURES))
-    histogram = np.empty((2, BINS))
+    histogram = np.empty((len(lengths), 2, BINS))
     for w, weight in enumerate((np.ones(len(cell)), visit_prob)):
         for i, each in enumerate(values):
             sums = np.bincount(cell, each * weight, minlength=len(lengths) * width)
             counts[:, w, :, i] = sums.reshape(len(lengths), width)
-        histogram[w] = np.bincount(at, weight, minlength=BINS)
+        histogram[:, w] = np.bincount(at, weight, minlength=len(lengths) * BINS).reshape(len(lengths), BINS)
     return StabilityTally(cluster, counts, histogram)
-
-
-def join(parts: Sequence[StabilityTally]) -> StabilityTally:
-    """Put the tallies of several batches together."""
-    return StabilityTally(
-        tuple(name for part in parts for name in part.cluster),
-        np.concatenate([part.counts for part in parts]),
-        np.stack([part.histogram for part in parts]).sum(axis=0),
-    )
 
 
 @dataclass(frozen=True)

@@ -1,14 +1,7 @@
 """What is shown of the path along a scale on all alpha: breakpoints, the price of a wrong alpha, static lengths."""
 
-from oracle.alpha_path.scales import (
-    MARGINS,
-    ScaleEffect,
-    ScaleTally,
-    Share,
-    effects,
-    moving_and_returning,
-    within_margins,
-)
+from oracle.alpha_path.effects import ScaleEffect, Share, effects, moving_and_returning, within_margins
+from oracle.alpha_path.scales import MARGINS, ScaleTally
 from oracle.alpha_path.static import StaticRange, still_recommended
 from oracle.resampling import Interval
 from oracle.tables import Row, Table, interval_cells, number, resampled, show, with_interval, words
@@ -34,7 +27,7 @@ def _breakpoints(found: ScaleTally) -> Table:
     notes = [
         "exact: every scale at which the optimum changes, from solving for all s at once; s = 0: without experts, "
         "s = 1: as fitted",
-        resampled(len(set(found.cluster))),
+        resampled(found.clusters),
     ]
     shares = moving_and_returning(found)
     if shares is not None:
@@ -71,7 +64,7 @@ def _margins(found: ScaleTally) -> Table:
     if found.margins and found.margins[-1] > found.s_max - 1:
         notes.append(f"the path ends at s = {found.s_max:g}: what lies beyond is not counted")
     title = "How far alpha may be off before a decision changes"
-    return Table("alpha_margins", title, columns, rows, [*notes, resampled(len(set(found.cluster)))])
+    return Table("alpha_margins", title, columns, rows, [*notes, resampled(found.clusters)])
 
 
 def _in_words(share: Share) -> str:
@@ -98,7 +91,7 @@ def _scales(found: ScaleTally) -> Table:
         "if the true alpha is so far from the fitted one, and the draft lengths of the fitted one are kept; all "
         "other coefficients as fitted",
         "expected costs, in-sample; rounds: those of the optimum of s = 1; the optimum looks ahead over the whole text",
-        resampled(len(set(found.cluster))) + "; regret is paired",
+        resampled(found.clusters) + "; regret is paired",
     ]
     rows: list[Row] = [_effect_row(effect) for effect in effects(found)]
     return Table("alpha_scales", "What changes if all alpha are off by a factor", columns, rows, notes)
@@ -126,7 +119,7 @@ def _static(found: ScaleTally) -> Table:
         number("ms/token\nto", "ms_per_token_to"),
     )
     ranges = still_recommended(found)
-    notes = ["exact on these traces: each static length costs a line in s", resampled(len(set(found.cluster)))]
+    notes = ["exact on these traces: each static length costs a line in s", resampled(found.clusters)]
     notes += [_verdict(r, found.s_max) for r in ranges if r.s_from <= 1.0 < r.s_to or r.s_from < r.s_to == 1.0]
     title = f"Best static draft length by scale on all alpha, 0 to {found.s_max:g}"
     return Table("static_scales", title, columns, [_range_row(r) for r in ranges], notes)

@@ -1,16 +1,20 @@
 """The file of scores by generation: what each tuned policy costs each held-out generation."""
 
 from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from oracle.result_files import metadata_of, result_writer
 from oracle.scores import PolicyTotals
-from oracle.tuning import HeldOut
+from oracle.tuning import HeldOutBatch
+
+ROW_GROUP = 1 << 16  # rows
 
 MEASURED = (
     ("ms", "expected milliseconds, J(0): the sum of the five parts below"),
@@ -47,7 +51,7 @@ COLUMNS: tuple[tuple[str, pa.DataType, str], ...] = (
 SCHEMA = pa.schema([(name, kind) for name, kind, _ in COLUMNS])
 
 
-def generation_rows(held: HeldOut) -> pa.Table:
+def generation_rows(held: HeldOutBatch) -> pa.Table:
     """One row a generation and family of policies, in the order of both; sums over the generation: see `COLUMNS`."""
     expected, families = held.expected, len(held.families)
     count = len(expected.generation)
@@ -84,8 +88,30 @@ def _measure(totals: PolicyTotals, name: str) -> NDArray[np.float64]:
     return totals.of(name)
 
 
-def write_generation_scores(path: Path, held: HeldOut, metadata: Mapping[str, str]) -> None:
-    """Write the file: Parquet, with what it rests on in its metadata."""
-    with result_writer(path, SCHEMA) as writer:
-        writer.add_key_value_metadata(metadata_of(metadata))
-        writer.write_table(generation_rows(held))
+class GenerationScores:
+    """Writes the file batch by batch: Parquet, with what it rests on in its metadata; nothing without a batch.
+
+    Row groups hold `ROW_GROUP` rows, whatever the batches hold, so that the file does not depend on them.
+    """
+
+    def __init__(self, stack: ExitStack, path: Path, metadata: Mapping[str, str]) -> None:
+        self._stack, self._path, self._metadata = stack, path, metadata
+        self._writer: pq.ParquetWriter | None = None
+        self._waiting: list[pa.Table] = []
+
+    def add(self, held: HeldOutBatch) -> None:
+        """Write a batch."""
+        if self._writer is None:
+            self._writer = self._stack.enter_context(result_writer(self._path, SCHEMA))
+            self._writer.add_key_value_metadata(metadata_of(self._metadata))
+            self._stack.callback(self._end)
+        self._waiting.append(generation_rows(held))
+        while sum(table.num_rows for table in self._waiting) >= ROW_GROUP:
+            rows = pa.concat_tables(self._waiting).combine_chunks()
+            self._writer.write_table(rows.slice(0, ROW_GROUP))
+            self._waiting = [rows.slice(ROW_GROUP)]
+
+    def _end(self) -> None:
+        if self._writer is not None and self._waiting:
+            self._writer.write_table(pa.concat_tables(self._waiting).combine_chunks())
+            self._waiting = []

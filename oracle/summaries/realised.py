@@ -128,7 +128,7 @@ def _scores(realised: Realised, calibrated: Sequence[CalibrationRow], notes: Seq
     ]
     said = [
         "realised: sums over the rounds the recorded chains would have given, no expectation; "
-        f"{_resampled(realised)}; differences are paired by cluster",
+        f"{resampled_by_decoding(realised)}; differences are paired by cluster",
         "other folds: held out, under the parameter and constants that the other folds chose by expected scores; the "
         f"others were not tuned: they are the same for every generation ({ORACLE}, {CLAIRVOYANT}: solved for each)",
         "clairvoyant knows every match beforehand: a bound for any policy on these chains, which none can reach; the "
@@ -142,13 +142,14 @@ def _scores(realised: Realised, calibrated: Sequence[CalibrationRow], notes: Seq
     ]
     title = (
         f"Realised by decoding: policies on recorded matches, {totals.tokens.sum():,.0f} tokens of "
-        f"{len(totals.generation):,} generations"
+        f"{realised.generations:,} generations"
     )
     return Table("realised_scores", title, columns, rows, said)
 
 
-def _resampled(realised: Realised) -> str:
-    parts = {decoding: len(set(totals.cluster)) for decoding, totals in by_decoding(realised).items()}
+def resampled_by_decoding(realised: Realised) -> str:
+    """Say how intervals came about: each decoding resamples its own clusters."""
+    parts = {decoding: realised.clusters[decoding] for decoding in by_decoding(realised)}
     if len(parts) == 1:
         return resampled(next(iter(parts.values())))
     return "; ".join(f"{decoding}: {resampled(clusters)}" for decoding, clusters in parts.items())
@@ -227,7 +228,7 @@ def _calibration(realised: Realised, calibrated: Sequence[CalibrationRow]) -> Ta
         with_interval("gap, points", "gap", "+.1f", 100),
     )
     notes = [
-        f"tenths of the probability scale; {resampled(len(set(realised.calibration.cluster)))}",
+        f"tenths of the probability scale; {resampled_by_decoding(realised)}",
         "greedy: a token is accepted if and only if it is equal; the overlap Σ min(p, q) is not the chance of that, "
         "but what sampling would give",
         "sampling: a draw proposed apart from the text equals its token with probability Σ p·q, at most the overlap "

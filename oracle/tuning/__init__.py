@@ -7,11 +7,13 @@ choice made and scored on all generations is the in-sample score; the difference
 
 from collections.abc import Sequence
 
-from oracle.policies import Inputs
 from oracle.policies.candidates import POINTS
+from oracle.policies.laid_out import Batches
+from oracle.tuning.choosing import Family
 from oracle.tuning.deployment import RULE, Deployment, deployment
-from oracle.tuning.families import FAMILIES, learn, totals_of
-from oracle.tuning.holding_out import FOLDS, Family, HeldOut, clusters_with_positions, hold_out
+from oracle.tuning.families import FAMILIES, totals_of
+from oracle.tuning.holding_out import HeldOut, HeldOutBatch, hold_out
+from oracle.tuning.survey import FOLDS, Surveyed, learn, survey
 from oracle.tuning.tuned import FEW_CLUSTERS, NOT_SIGNIFICANT, Compared, Tuned, Tuning, scored, scored_by_category
 
 __all__ = [
@@ -24,21 +26,23 @@ __all__ = [
     "Deployment",
     "Family",
     "HeldOut",
+    "HeldOutBatch",
+    "Surveyed",
     "Tuned",
     "Tuning",
-    "clusters_with_positions",
     "deployment",
     "hold_out",
     "learn",
     "scored",
     "scored_by_category",
+    "survey",
     "totals_of",
     "tune",
 ]
 
 
 def tune(
-    batches: Sequence[Inputs],
+    batches: Batches,
     families: Sequence[str] = FAMILIES,
     *,
     folds: int | None = None,

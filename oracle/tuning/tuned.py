@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 from oracle.policies import static
 from oracle.resampling import Interval, bootstrap, cluster_sums
 from oracle.scores import LEAST_GAIN
-from oracle.tuning.holding_out import Family, HeldOut
+from oracle.tuning.choosing import Family
+from oracle.tuning.holding_out import HeldOut
 
 NOT_SIGNIFICANT = "not significant"
 FEW_CLUSTERS = 10  # below, percentile intervals of a clustered bootstrap cover clearly less than they say
@@ -118,7 +119,7 @@ class Tuning:
 
 
 def scored_by_category(held: HeldOut, *, seed: int = 0) -> Mapping[str | None, Tuning]:
-    """Scores of the generations of each category, in order of first appearance; categories without positions left out.
+    """Scores of each category, in order of first appearance; categories without positions left out.
 
     Parameters and constants are those of `scored`: chosen on the training generations of all categories.
     """
@@ -126,17 +127,21 @@ def scored_by_category(held: HeldOut, *, seed: int = 0) -> Mapping[str | None, T
     for category in dict.fromkeys(held.category):
         rows = np.array([other == category for other in held.category])
         if held.expected.tokens[rows].sum() > 0:
-            found[category] = scored(held, rows, seed=seed)
+            found[category] = scored(held, rows, clusters=held.clusters_of.get(category), seed=seed)
     return found
 
 
-def scored(held: HeldOut, rows: NDArray[np.bool_] | None = None, *, seed: int = 0) -> Tuning:
+def scored(
+    held: HeldOut, rows: NDArray[np.bool_] | None = None, *, clusters: int | None = None, seed: int = 0
+) -> Tuning:
     """Scores over generations with paired clustered bootstrap intervals.
 
     Parameters
     ----------
-    rows : (G,) bool, or None
-        Which generations; None: all.
+    rows : (R,) bool, or None
+        Which of `held`; None: all.
+    clusters
+        How many there are in these rows, where units are groups of them; None: as in all of `held`.
     seed
         Of the bootstrap.
     """
@@ -144,12 +149,12 @@ def scored(held: HeldOut, rows: NDArray[np.bool_] | None = None, *, seed: int = 
     at = np.flatnonzero(tokens > 0 if rows is None else rows & (tokens > 0))
     without_ms = np.full(len(tokens), np.nan) if held.without_ms is None else held.without_ms
     table = np.column_stack([held.expected.total_ms, held.oracle_ms, without_ms, tokens])[at]
-    count = len(held.families)
+    policies = len(held.families)
     per_cluster, names = cluster_sums(table, [held.expected.cluster[g] for g in at])
-    statistic = _statistic(count)
+    statistic = _statistic(policies)
     point = statistic(per_cluster.sum(axis=0)[None])[0]
     intervals = bootstrap(per_cluster, statistic, seed=seed)
-    oracle, without, _ = (float(x) for x in table[:, count:].sum(axis=0) / table[:, -1].sum())
+    oracle, without, _ = (float(x) for x in table[:, policies:].sum(axis=0) / table[:, -1].sum())
     gains = held.without_ms is not None and without - oracle > LEAST_GAIN * oracle
     known = without if held.without_ms is not None else None
     families = tuple(
@@ -161,18 +166,21 @@ def scored(held: HeldOut, rows: NDArray[np.bool_] | None = None, *, seed: int = 
             chosen_on_all=str(one.chosen_on_all),
             ms_per_token=float(point[p]),
             ms_per_token_interval=intervals[p],
-            in_sample_ms_per_token=float(one.in_sample_ms[at].sum() / table[:, -1].sum()),
-            regret_ms_per_token=float(point[count + p]),
-            regret_interval=intervals[count + p],
-            gain_captured=float(point[2 * count + p]) if gains else None,
-            gain_interval=intervals[2 * count + p] if gains else None,
-            against_static=Compared(float(point[3 * count + p]), intervals[3 * count + p]),
-            against_off=Compared(float(point[4 * count + p]), intervals[4 * count + p]) if known is not None else None,
+            in_sample_ms_per_token=float(held.in_sample_ms[at, p].sum() / table[:, -1].sum()),
+            regret_ms_per_token=float(point[policies + p]),
+            regret_interval=intervals[policies + p],
+            gain_captured=float(point[2 * policies + p]) if gains else None,
+            gain_interval=intervals[2 * policies + p] if gains else None,
+            against_static=Compared(float(point[3 * policies + p]), intervals[3 * policies + p]),
+            against_off=Compared(float(point[4 * policies + p]), intervals[4 * policies + p])
+            if known is not None
+            else None,
             at_edge=_at_edge(one),
         )
         for p, one in enumerate(held.families)
     )
-    return Tuning(families, oracle, known, held.folds, len(names), int(table[:, -1].sum()), held.late_share)
+    count = len(names) if len(names) < 2 or not held.grouped else held.clusters if clusters is None else clusters
+    return Tuning(families, oracle, known, held.folds, count, int(table[:, -1].sum()), held.late_share)
 
 
 def _at_edge(family: Family) -> tuple[str, ...]:

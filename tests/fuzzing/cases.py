@@ -48,8 +48,10 @@ class CaseError(Exception):
     """What must not happen, and no exception says."""
 
 
-def watch() -> None:
+def watch(readers: tuple[Reader, ...] = READERS) -> None:
     """From here on note every event that reading data has no business with; hooks cannot be taken away again."""
+    for reader in readers:
+        reader.prepare()
     sys.addaudithook(_noted)
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from fuzzing import bombs, samples
+from fuzzing import bombs, samples, study_readers
 from fuzzing.mutations import damaged_bytes, damaged_json, damaged_text
 from fuzzing.parquet_readers import (
     check_traces,
@@ -60,6 +60,8 @@ class Reader:
         Gives the bytes of a case.
     read
         Reads a file, may write to the second path, and asserts what must hold of what was read.
+    prepare
+        Done once before anything is watched: what is compiled or loaded for the first time is not of a case.
     """
 
     name: str
@@ -67,6 +69,7 @@ class Reader:
     suffix: str
     make: Make
     read: Read
+    prepare: Callable[[], object] = tuple
 
 
 def _text(inputs: Callable[[], Sequence[str]], damage: Callable[[str, random.Random], bytes] = damaged_text) -> Make:
@@ -231,4 +234,23 @@ READERS: tuple[Reader, ...] = (
         "convert npy", 4, ".npy", _array_file(".npy"), _convert("vllm", Wanted(num_experts=8, top_k=2, prompt_tokens=3))
     ),
     *_engines(),
+    *(
+        Reader(
+            f"shards: {kind}",
+            2,
+            Path(of_kind).suffix,
+            study_readers.shard_file(kind),
+            study_readers.go_on(kind),
+            study_readers.finished,
+        )
+        for kind, of_kind in study_readers.KINDS.items()
+    ),
+    Reader(
+        "record of a fit",
+        3,
+        ".json",
+        study_readers.fit_record,
+        study_readers.read_fit_record,
+        study_readers.read_as_fitted,
+    ),
 )

@@ -61,7 +61,7 @@ def run_shard(seed: str, first: int, upto: int, progress: Path, readers: frozens
     found = Found()
     with tempfile.TemporaryDirectory(dir=_IN_MEMORY) as name, cases.inside(Path(name)), open(progress, "r+b") as file:
         at = mmap.mmap(file.fileno(), 8)
-        cases.watch()
+        cases.watch(chosen)
         faulthandler.register(signal.SIGPROF, chain=True)  # says where, then the process ends
         before = _held()
         _limit_memory()
