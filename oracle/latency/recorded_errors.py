@@ -87,8 +87,7 @@ def draft_spread(model: LatencyModel) -> Spread:
         line = _part(record, "line", "fit.draft.")
         covariance = _covariance(line, "fit.draft.line", ["ms_per_token", "base_ms"], values)
         return Spread(np.eye(2), covariance, _fewest(line))
-    rows = record.get("table")
-    by_k = {row.get("k"): row for row in rows if isinstance(row, Mapping)} if isinstance(rows, list) else {}
+    by_k = _rows_by(record.get("table"), "k")
     errors = []
     for k, ms in zip(draft.k, draft.ms, strict=True):
         row = by_k.get(k, {})
@@ -115,8 +114,7 @@ def record_means(model: LatencyModel) -> Floats:
     InputError
         The file does not keep them.
     """
-    rows = (model.fit or {}).get("per_m")
-    by_m = {row.get("m"): row for row in rows if isinstance(row, Mapping)} if isinstance(rows, list) else {}
+    by_m = _rows_by((model.fit or {}).get("per_m"), "m")
     means = [[by_m.get(m, {}).get(f"mean_{name}") for name in ("unique_experts", "context_len")] for m in model.m]
     for m, pair in zip(model.m, means, strict=True):
         if not all(_is_number(value) for value in pair):
@@ -129,6 +127,12 @@ def record_means(model: LatencyModel) -> Floats:
 def fixed(count: int) -> Spread:
     """The spread of numbers that are known."""
     return Spread(np.eye(count), np.zeros((count, count)), 0)
+
+
+def _rows_by(rows: object, key: str) -> dict[int, Mapping[str, Any]]:
+    """Find the rows of a table by a whole number; what is none of that is left out."""
+    found = [row for row in rows if isinstance(row, Mapping)] if isinstance(rows, list) else []
+    return {row[key]: row for row in found if isinstance(row.get(key), int)}
 
 
 def _tied(model: LatencyModel, mean_unique: Floats) -> tuple[Floats, Floats]:
