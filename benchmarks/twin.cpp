@@ -213,8 +213,9 @@ extern "C" void batch_unions(const uint64_t* masks_, int64_t width, const int32_
                 Words* of = joined + v * V;
                 Words held = {};
                 for (int64_t x = 0; x < V; ++x) {
-                    of[x] |= mask[x];
-                    held += ones(of[x]);
+                    const Words bits = of[x] | mask[x];
+                    of[x] = bits;
+                    held += ones(bits);
                 }
                 uint64_t total = 0;
                 for (int l = 0; l < LANE; ++l) total += held[l];
