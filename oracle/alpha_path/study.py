@@ -13,6 +13,7 @@ from oracle.analysis import check_carried
 from oracle.costs import LengthCosts, LengthRange, length_costs
 from oracle.errors import InputError
 from oracle.latency.model import LatencyModel
+from oracle.latency.recorded_errors import is_number
 from oracle.one_walk import Walker, one_walk
 from oracle.pipeline import in_order
 from oracle.problem import make_problem
@@ -112,12 +113,14 @@ def fitted_margin(model: LatencyModel) -> tuple[float, ...]:
     record = (model.fit or {}).get("coefficients")
     if not isinstance(record, Mapping):
         return ()
-    columns = (record.get(key) for key in ("names", "values", "low", "high"))
+    columns = [record.get(key) for key in ("names", "values", "low", "high")]
+    rows = zip(*columns, strict=False) if all(isinstance(column, list) for column in columns) else ()
     wide = [
         (high - low) / 2 / abs(value)
-        for name, value, low, high in zip(*(column or () for column in columns), strict=False)
-        if str(name).startswith("alpha_ms_per_expert") and value and low is not None and high is not None
+        for name, value, low, high in rows
+        if str(name).startswith("alpha_ms_per_expert") and all(map(is_number, (value, low, high))) and value
     ]
+    wide = [margin for margin in wide if is_number(margin)]
     return (max(wide),) if wide else ()
 
 

@@ -30,7 +30,6 @@ from oracle.latency.recorded_errors import (
 
 DRAWS = 100
 MOST_TRIES = 4  # draws tried for one that is wanted
-NOT_PSD = 1e-8  # of the largest eigenvalue: below minus this a matrix is no covariance
 
 Moved = tuple[Floats, Floats, Floats]  # (B, V), (B, D), (B, 1): how far verification, draft and rejection moved
 
@@ -89,7 +88,7 @@ def draws_from_file(model: LatencyModel, *, draws: int = DRAWS, seed: int = 0) -
     """
     check_draws(draws)
     spreads = verify_spread(model), draft_spread(model), reject_spread(model)
-    roots = [_root(each.covariance) for each in spreads]
+    roots = [each.root() for each in spreads]
     rng = np.random.default_rng(seed)
 
     def some(count: int) -> Moved:
@@ -104,26 +103,6 @@ def check_draws(draws: int) -> None:
     """Refuse a number of draws that says nothing."""
     if draws < 2:
         raise InputError(f"draws is {draws}; give at least 2 (--draws), better 100")
-
-
-def _root(covariance: Floats) -> Floats:
-    """A matrix F with F F' = covariance, which may be singular.
-
-    Raises
-    ------
-    InputError
-        The matrix is no covariance.
-    """
-    variance = np.diagonal(covariance)
-    error = np.sqrt(np.where(variance > 0, variance, 1.0))
-    values, vectors = np.linalg.eigh(covariance / np.outer(error, error))
-    skewed = np.abs(covariance - covariance.T) > NOT_PSD * np.outer(error, error)
-    if (variance < 0).any() or values[0] < -NOT_PSD * max(values[-1], 1.0) or skewed.any():
-        raise InputError(
-            "latency model: a covariance_cr3 of the fit is not symmetric and positive semidefinite, so it is no "
-            "covariance; fit the rounds again (draft-oracle fit), or give the rounds themselves (--rounds)"
-        )
-    return np.asarray(error[:, None] * vectors * np.sqrt(np.maximum(values, 0.0)))
 
 
 def _t(spread: Spread, root: Floats, rng: np.random.Generator, count: int) -> Floats:

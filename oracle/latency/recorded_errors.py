@@ -17,6 +17,7 @@ from oracle.errors import InputError, printable
 from oracle.latency.model import DraftTable, LatencyModel
 from oracle.latency.moments import Floats
 
+NOT_PSD = 1e-8  # of the largest eigenvalue: below minus this a matrix is no covariance
 AGREE = 1e-9  # of the larger number: a model and its record, which hold the same doubles
 WAY_OUT = "fit the rounds again (draft-oracle fit), or give the rounds themselves (--rounds)"
 
@@ -38,6 +39,37 @@ class Spread:
     report: Floats
     covariance: Floats
     clusters: int
+
+    def root(self) -> Floats:
+        """A matrix F, (P, P), with F F' = covariance, which may be singular.
+
+        Raises
+        ------
+        InputError
+            The matrix is no covariance.
+        """
+        variance = np.diagonal(self.covariance)
+        error = np.sqrt(np.where(variance > 0, variance, 1.0))
+        with np.errstate(over="ignore", invalid="ignore"):
+            correlation = self.covariance / np.outer(error, error)
+            skewed = ~(np.abs(correlation - correlation.T) <= NOT_PSD)  # no number: skewed too
+        if (variance < 0).any() or skewed.any():
+            raise _no_covariance()
+        values, vectors = np.linalg.eigh(correlation)
+        if values[0] < -NOT_PSD * max(values[-1], 1.0):
+            raise _no_covariance()
+        return np.asarray(error[:, None] * vectors * np.sqrt(np.maximum(values, 0.0)))
+
+    def errors(self) -> Floats:
+        """Standard errors of the V numbers; raises as `root` does."""
+        return np.asarray(np.linalg.norm(self.report @ self.root(), axis=1))
+
+
+def _no_covariance() -> InputError:
+    return InputError(
+        "latency model: a covariance_cr3 of the fit is not symmetric and positive semidefinite, so it is no "
+        "covariance; fit the rounds again (draft-oracle fit), or give the rounds themselves (--rounds)"
+    )
 
 
 def names_of(model: LatencyModel) -> list[str]:
@@ -117,7 +149,7 @@ def record_means(model: LatencyModel) -> Floats:
     by_m = _rows_by((model.fit or {}).get("per_m"), "m")
     means = [[by_m.get(m, {}).get(f"mean_{name}") for name in ("unique_experts", "context_len")] for m in model.m]
     for m, pair in zip(model.m, means, strict=True):
-        if not all(_is_number(value) for value in pair):
+        if not all(is_number(value) for value in pair):
             raise InputError(
                 f"latency model: fit.per_m does not keep mean_unique_experts and mean_context_len of m = {m}; {WAY_OUT}"
             )
@@ -197,8 +229,8 @@ def _covariance(record: Mapping[str, Any], place: str, names: Sequence[str], val
         _same(name, value, recorded[known.index(name)] if name in known else None, place)
     at = [known.index(name) for name in names]
     picked = [[rows[i][j] for j in at] for i in at]
-    without = [name for name, row in zip(names, picked, strict=True) if not all(_is_number(value) for value in row)]
-    lone = [name for name in without if not _is_number(picked[names.index(name)][names.index(name)])]
+    without = [name for name, row in zip(names, picked, strict=True) if not all(is_number(value) for value in row)]
+    lone = [name for name in without if not is_number(picked[names.index(name)][names.index(name)])]
     if without:
         raise InputError(
             f"latency model: {place}.covariance_cr3 has no value for {', '.join((lone or without)[:4])}: there is one "
@@ -210,7 +242,7 @@ def _covariance(record: Mapping[str, Any], place: str, names: Sequence[str], val
 
 def _same(name: str, value: float, recorded: Any, place: str) -> None:
     if not _agree(value, recorded):
-        said = f"{recorded:.9g}" if _is_number(recorded) else "not kept"
+        said = f"{recorded:.9g}" if is_number(recorded) else "not kept"
         raise InputError(
             f"latency model: {name} is {value:.9g} in the model but {said} in {place}: the errors there belong to "
             "other numbers; fit the rounds again (draft-oracle fit)"
@@ -218,16 +250,17 @@ def _same(name: str, value: float, recorded: Any, place: str) -> None:
 
 
 def _agree(value: float, recorded: Any) -> bool:
-    return _is_number(recorded) and bool(abs(value - recorded) <= AGREE * max(abs(value), abs(recorded)))
+    return is_number(recorded) and bool(abs(value - recorded) <= AGREE * max(abs(value), abs(recorded)))
 
 
 def _error(value: Any, place: str) -> float:
-    if not _is_number(value) or value < 0:
+    if not is_number(value) or value < 0:
         raise InputError(f"latency model: {place} holds no error; record more generations and fit again")
     return float(value)
 
 
-def _is_number(value: Any) -> bool:
+def is_number(value: Any) -> bool:
+    """Whether a value from a file is a finite number."""
     return isinstance(value, int | float) and not isinstance(value, bool) and bool(np.isfinite(value))
 
 

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 from scipy.special import stdtrit
 
 from oracle.errors import InputError
@@ -48,9 +47,9 @@ def _intervals(model: LatencyModel) -> tuple[Mapping[str, Interval], str]:
     """95 % intervals by name of the coefficient, and in words where they come from."""
     try:
         spread = verify_spread(model)
+        errors = spread.errors()
     except InputError as error:
         return {}, f"no intervals: {error}"
-    errors = np.sqrt(np.diag(spread.report @ spread.covariance @ spread.report.T))
     half = float(stdtrit(spread.clusters - 1, (1 + LEVEL) / 2)) * errors
     values = values_of(model)
     found = {
