@@ -162,6 +162,15 @@ def test_risk_sets_join_clusters_and_cut_depths_never_at_risk():
     assert y.at_risk.tolist() == [[0, 0]]
 
 
+def test_the_largest_counts_keep_an_interval_and_larger_ones_are_refused():
+    with np.errstate(all="raise"):
+        rates = shrunk([table("a", [[10**12]], [[10**12]]), table("b", [[4]], [[2]])])
+    assert 0 < rates.low[0, 0] < rates.high[0, 0] <= 1
+    assert rates.low[1, 0] < rates.rate[1, 0] < rates.high[1, 0]
+    with pytest.raises(InputError, match=r"1,000,000,000,001 rounds at one position of a draft cannot be"):
+        shrunk([table("a", [[10**12], [1]], [[3], [1]])])
+
+
 def test_nothing_at_risk():
     with pytest.raises(InputError) as caught:
         shrunk([])

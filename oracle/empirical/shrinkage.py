@@ -28,6 +28,7 @@ from scipy.special import betaincinv, betaln
 from oracle.empirical.risk_sets import Context, RiskTable
 from oracle.errors import InputError
 
+MOST_ROUNDS = 1e12  # far above, a rate near 1 can no longer be told from 1
 STRENGTHS = np.logspace(0, 6, 61)
 
 
@@ -83,26 +84,29 @@ def shrunk(tables: Sequence[RiskTable]) -> Rates:
     Raises
     ------
     InputError
-        Nothing was ever at risk.
+        Nothing was ever at risk, or more than `MOST_ROUNDS` rounds are said to have been.
     """
     if not tables or tables[0].at_risk.shape[1] == 0:
         raise InputError("no request drafted anything, so nothing is known of its matches; is speculative decoding on?")
     at_risk = np.stack([table.at_risk.sum(axis=0) for table in tables])
     matched = np.stack([table.matched.sum(axis=0) for table in tables])
+    if at_risk.max() > MOST_ROUNDS:
+        raise InputError(
+            f"{at_risk.max():,.0f} rounds at one position of a draft cannot be; at most {MOST_ROUNDS:,.0f} are taken: "
+            "look at the counts that were recorded"
+        )
     effect = _design_effect(tables)
     n, x = at_risk / effect, matched / effect
     others_n, others_x = n.sum(axis=0) - n, x.sum(axis=0) - x
     mean = (np.maximum(others_x, 0) + 0.5) / (np.maximum(others_n, 0) + 1.0)
     most = np.maximum(others_n, 0) + 1.0
-    first, second, prior_rounds = np.zeros((3, *n.shape))
-    for s, weight in zip(STRENGTHS, _weights(n, x), strict=True):
-        strength = np.minimum(s, most)
-        total = strength + n
-        p = (strength * mean + x) / total
-        first += weight * p
-        second += weight * (p**2 + p * (1 - p) / (total + 1))
-        prior_rounds += weight * strength
-    rate, variance = first, second - first**2
+    weights = _weights(n, x)[:, None]  # (S, 1, K)
+    strength = np.minimum(STRENGTHS[:, None, None], most)  # (S, C, K)
+    total = strength + n
+    p = (strength * mean + x) / total
+    rate = (weights * p).sum(axis=0)
+    prior_rounds = (weights * strength).sum(axis=0)
+    variance = (weights * (p * (1 - p) / (total + 1) + (p - rate) ** 2)).sum(axis=0)
     size = rate * (1 - rate) / variance - 1
     return Rates(
         contexts=tuple(table.context for table in tables),
