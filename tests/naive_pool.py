@@ -55,12 +55,27 @@ def round_time(p, s, n, size):
     return p["host"] + s["host"] + target + draft + n * k * p["verify"]
 
 
-def gain(p, s, size):
+def hidden_step(p, n):
+    """A step that reads while it computes the token of each tenant, and ends when both are done."""
+    reading = step(p, n) - p["host"]
+    computing = sum(p["verify"] for _ in range(n))
+    return p["host"] + (reading if reading >= computing else computing)
+
+
+def hidden_round(p, s, n, size):
+    """A round whose verification reads while it computes all draft tokens and one more of each tenant."""
+    reading = 1e3 * (read(p, n * (s["k"] + 1)) + p["kv_read"] * tenants(p)[1] * n) / p["bandwidth"]
+    rest = round_time({**p, "verify": 0.0}, s, n, size) - reading
+    computing = sum(p["verify"] for _ in range(n * (s["k"] + 1)))
+    return rest + (reading if reading >= computing else computing)
+
+
+def gain(p, s, size, plain=step, drafted=round_time):
     """Tokens a second of a full pool with a draft of `size` bytes over those without."""
     n, left = tenants(p)[0], tenants(p, size, s["k"], s["own"])[0]
     if left == 0:
         return 0.0
-    return s["length"] * left / round_time(p, s, left, size) / (n / step(p, n))
+    return s["length"] * left / drafted(p, s, left, size) / (n / plain(p, n))
 
 
 def rows_that_leave(layers, chances, batch, row, compaction):

@@ -108,7 +108,14 @@ def test_published_coefficients_and_the_formula() -> None:
     assert "if a token of context of a further request takes 0 ms: first exit: 1; last exit: 579" in text
     assert "takes as much as for the first request: first exit: 1; last exit: not seen, on to 2,048" in text
     assert "no drafts (K = 0) beyond, if prices from batch size 1 on are what they are extrapolated to be" in text
-    assert "some K ≥ 1 still pays wherever it does now as long as computing a token takes no more than 0.042 ms" in text
+    assert (
+        "some K ≥ 1 still pays wherever it does now as long as the compute floor of a token is no more than 0.042 ms"
+        in text
+    )
+    assert (
+        "price of a further token: 0 ms besides its experts (slope of beta0 in the model); compute floor of a token: "
+        in text
+    )
     assert "assumed: a K = 0 round has a base time of 5.7 ms (--off-ms); measure it" in text
     assert "experts: not measured" in text
     without = succeeded("crossover", "-m", PUBLISHED, *BY_FORMULA, "--max-batch-size", "4")
@@ -186,7 +193,7 @@ def test_refusals(asked: tuple[str | Path, ...], said: str) -> None:
 def test_a_cache_that_ends_the_batches_does_not_switch_speculation_off() -> None:
     asked = ("--match-prob", "0.7", *BY_FORMULA[2:], *ASSUMED, "--kv-tokens", "40000", "--engine", "vllm")
     said = succeeded("crossover", "-m", PUBLISHED, *asked, "--method", "eagle3", "--draft-model", "x")
-    assert '"num_speculative_tokens_per_batch_size": [[1, 5, 2], [6, 40, 7]]' in said
+    assert '"num_speculative_tokens_per_batch_size": [[1, 5, 2], [6, 40, 9]]' in said
     assert "first exit: not seen, on to 39" in said
     assert "does not fit at 1 of them (first 40, last 40): the KV cache holds drafts of fewer requests" in said
     assert "unknown at" not in said

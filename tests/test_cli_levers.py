@@ -11,6 +11,7 @@ from test_figures import words_of
 
 from oracle.figures import levers as figures
 from oracle.figures import levers_maps as maps
+from oracle.figures.levers_schedule import schedule_over_slots
 from oracle.levers.answer import answer, plan
 from oracle.levers.schedule import schedule
 from oracle.levers.traffic_file import series_from_text
@@ -26,11 +27,11 @@ draft length           stated: 8; of 1 … 16 the model would draft 16 (FP8, spe
 admission              as many requests as there are and fit: a cap would not lower the cost
 certain                no intervals were given on repetitiveness, prefix share or eta: values taken as exact
 in the source's order  literal: NVFP4, speculation on, prefix cache on, 4.78 % dearer; speculation-aware: the same
-flips with concurrency 1 – 345: FP8, speculation on, prefix cache on; from 346 on: FP16, speculation on, prefix cache on
-the same, capped       nowhere: FP8, speculation on, prefix cache on throughout
+flips with concurrency 1 – 64: FP8, speculation on, prefix cache on; from 65 on: FP8, speculation on, prefix cache on, at most 48 admitted
+without a cap          1 – 345: FP8, speculation on, prefix cache on; from 346 on: FP16, speculation on, prefix cache on
 with repetitiveness    0.000 – 0.126: NVFP4, speculation off, prefix cache on; 0.127 – 0.858: NVFP4, speculation on, prefix cache on; 0.859 – 1.000: FP8, speculation on, prefix cache on
 with the prefix share  0.000 – 0.032: FP8, speculation on, prefix cache off; 0.033 – 1.000: FP8, speculation on, prefix cache on
-look again             after every change of precision or draft length; with concurrency above 345, repetitiveness below 0.859, prefix share below 0.033, a cap on admission pays at concurrency from 49 on
+look again             after every change of precision or draft length; with concurrency above 64, repetitiveness below 0.859, prefix share below 0.033
 from                   a closed-form model with the parameters stated below; none of them was fitted from measurements
 """  # noqa: E501
 
@@ -40,7 +41,7 @@ precision  NVFP4 in all slots
 cost       0.08897 ms a token on average
 against    0.09813 for the best that is never touched (NVFP4, speculation on, prefix cache off): 9.34 % less
 hysteresis costs 0 % over levers that follow their break-evens at once
-admission  not capped; a cap would lower the cost in 17 of 24 slots, 3.56 % on average, to 0.08580; requests beyond would wait
+admission  not capped; where requests may wait, caps of 96 in 16 of 24 slots, with the levers named there, cost 0.08580 a token, 3.56 % less
 bound      0.08897 if the precision too could change in every slot
 switch     speculation off at 07:00, 187 requests in flight
 switch     prefix cache off at 08:00, 239 requests in flight
@@ -199,12 +200,15 @@ def drawings():
     planned = plan(example(), day, schedule(example(), day.regime))
     return {
         "repetitiveness": (lambda p: figures.repetitiveness_by_concurrency(found, p), {"observed r = 0.92, here"}),
-        "prefix": (lambda p: figures.prefix_share_by_batch(found, p), {"observed rho = 0.85, here", "NVFP4"}),
-        "precision": (lambda p: figures.precision_by_concurrency(found, p), {"decode cost over FP16's", "here"}),
+        "prefix": (lambda p: figures.prefix_share_by_batch(found, p), {"observed rho = 0.85, here", "NVFP4 449"}),
+        "precision": (
+            lambda p: figures.precision_by_concurrency(found, p),
+            {"decode cost over FP16's", "24 requests, here"},
+        ),
         "matches": (lambda p: figures.round_length_by_match(found, p), {"renewal, x = 0.4", "pays above 1.07 (FP8)"}),
         "decisions": (lambda p: maps.decision_map(found, p), {"FP8: speculation + prefix cache"}),
         "regret": (lambda p: maps.regret_map(found, p), {"% dearer than the joint minimum"}),
-        "schedule": (lambda p: figures.schedule_over_slots(planned, p), {"requests in flight", "00:00"}),
+        "schedule": (lambda p: schedule_over_slots(planned, p), {"requests in flight", "00:00"}),
     }
 
 

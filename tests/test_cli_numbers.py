@@ -50,7 +50,7 @@ def options_of(command: click.Command, path: str = "") -> Iterator[tuple[str, cl
             yield f"{path} {parameter.opts[0]}", parameter
 
 
-CHECKED_LATER = {" record --temperature"}  # with all other settings of a recording, by the library
+CHECKED_LATER = {" record --temperature", " levers --band"}  # with all other faults of a recording, of a deployment
 NUMBERS = {
     name: option for name, option in options_of(main.group) if isinstance(option.type, click.types.FloatParamType)
 }

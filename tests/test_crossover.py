@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from oracle.crossover import pays
 from oracle.crossover.answer import crossover
 from oracle.crossover.costs import BASES, FIRST_REQUEST, BatchCosts, Scaling, batch_costs, token_slope
-from oracle.crossover.mixing import mixing_costs, tenant_counts
+from oracle.crossover.mixing import measured_and_beyond, mixing_costs, tenant_counts
 from oracle.crossover.study import shown_sizes
 from oracle.crossover.traffic import Traffic, by_formula, equal_match_lengths
 from oracle.crossover.unique_experts import BatchExperts
@@ -47,18 +47,6 @@ def test_all_intervals_and_exits(on: list[bool]) -> None:
     ends = [None if last == len(on) else last for _, last in runs]
     assert (found.first_exit, found.last_exit) == ((ends[0], ends[-1]) if ends else (None, None))
     assert found.censored == bool(on and on[-1])
-
-
-@given(st.lists(st.lists(st.sampled_from([0.5, 0.9, 0.99, 1.0, 1.2]), min_size=3, max_size=3), min_size=1, max_size=14))
-def test_schedules_have_the_fewest_ranges(rates: list[list[float]]) -> None:
-    speed_up = np.array(rates)
-    ranges = pays.fewest_ranges(speed_up, 0.02)
-    fine = speed_up >= speed_up.max(axis=1, keepdims=True) * 0.98
-    assert [first for (first, _), _ in ranges] == [1, *(last + 1 for (_, last), _ in ranges[:-1])]
-    assert ranges[-1][0][1] == len(rates)
-    for (first, last), k in ranges:
-        assert fine[first - 1 : last, k].all()
-    assert len(ranges) == naive_crossover.fewest(fine.tolist())
 
 
 @given(TIMES, st.lists(st.floats(1, 4), min_size=4, max_size=4))
@@ -201,9 +189,14 @@ def test_mixing_sets_tenants_beside_one() -> None:
     assert [(r.tenants, r.batch_size) for r in rows] == [(1, 1), (1, 2), (2, 2)]
     last = rows[-1]
     assert (last.extra, last.extra_ms, last.share, last.extra_formula) == (1.0, 0.5, 0.125, 1.0)
+    assert last.share_formula == pytest.approx((1.0 + 0.5 * 8.0) / (1.0 + 0.5 * 7.0) - 1, rel=1e-12)
     assert last.extra_half == 0.0  # both sides move together: the difference is paired
     assert last.unique_half > 1.0
     assert not last.distinct
+    assert measured_and_beyond(rows, [0]) == ([last], [])  # nothing else was measured
+    sure = replace(last, batch_size=1, distinct=True)
+    assert measured_and_beyond([*rows, sure], [0]) == ([sure], [last])
+    assert measured_and_beyond([*rows, sure], [1]) == ([], [])
 
 
 def test_numbers_that_are_shown() -> None:

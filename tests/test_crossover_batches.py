@@ -194,6 +194,20 @@ def test_memory_is_bounded_by_fewer_windows(tmp_path: Path, monkeypatch: pytest.
     assert np.array_equal(found.experts, read_windows(files, 3, seed=1).experts)
 
 
+def test_how_traces_are_batched_moves_no_window(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A report reads in other batches than the command: both must choose the same windows."""
+    monkeypatch.setattr(windows_of, "MOST_WINDOWS", 2)
+    whole = read_windows(write(tmp_path), 3, seed=3)
+    table = pq.read_table(tmp_path / "traces.parquet")
+    parts = [tmp_path / "a.parquet", tmp_path / "b.parquet"]
+    for path, part in zip(parts, (table.slice(0, 5), table.slice(5)), strict=True):
+        pq.write_table(part, path)
+    apart = read_windows(TraceFiles(parts, columns=windows_of.COLUMNS), 3, seed=3)
+    assert len(whole.visit) == 24
+    assert np.array_equal(whole.experts, apart.experts)
+    assert np.array_equal(whole.visit, apart.visit)
+
+
 def test_refusals(tmp_path: Path) -> None:
     files = write(tmp_path, length=3)
     with pytest.raises(InputError, match=r"no generation has 4 positions, so no round of K = 3 fits; lower --k-max"):

@@ -165,7 +165,7 @@ def test_a_cache_that_holds_fewer_drafts_is_no_exit() -> None:
     assert found.crossings.intervals == ((1, 39),)
     assert (found.crossings.first_exit, found.crossings.last_exit, found.crossings.censored) == (None, None, True)
     assert pays.STATES[found.states[39]] == "does not fit"
-    assert found.ranges == (((1, 5), 2), ((6, 40), 7))  # 39 with drafts are faster than 40 without
+    assert found.ranges == (((1, 5), 2), ((6, 40), 9))  # 39 with drafts are faster than 40 without
     off, on = (naive_crossover.published_round_ms(m, B, 1000) for m, B in ((1, 40), (8, 39)))
     wanted = 39 * sum(0.7**j for j in range(8)) / (on + 0.459 * 7 + 0.073) / (40 / off)
     assert found.speed_up[39, 7] == pytest.approx(wanted, rel=1e-12)

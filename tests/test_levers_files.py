@@ -35,7 +35,14 @@ def test_json_says_the_same_as_toml():
         "format": "draft-oracle/deployment",
         "version": 1,
         "hardware": {"hbm_bytes": 1536e9, "bandwidth_bytes_per_s": 64e12},
-        "model": {"parameters": 235e9, "parameters_read": 235e9, "kv_bytes_per_token": 192512},
+        "model": {
+            "parameters": 235e9,
+            "parameters_read": 235e9,
+            "kv_bytes_per_token": 192512,
+            "expert_parameters": 227.1e9,
+            "experts": 128,
+            "experts_per_token": 8,
+        },
         "costs": {"prefill_ms_per_token": 0.005, "cache_ms_per_token": 5e-6},
         "speculation": {"draft_length": 8, "round_host_ms": 0.11015625, "verify_batch": 640},
         "precision": [
@@ -57,10 +64,12 @@ def test_every_key_is_read():
     text = text.replace("version = 1", "version = 1\nmin_quality = 0.5")
     text = text.replace("eta = ", "quality = 0.9\nkappa = 1.5\neta_low = 0.6\neta_high = 1.0\neta = ")
     text += "\n[assumptions]\nkv_read_share = 0.5\nkv_shared_on_hit = true\nprefill_by_precision = true\n"
+    text += "reads_grow = true\n"
     found = deployment_from_text(text, "d.toml").deployment
     how = found.speculation
     assert (found.price_per_hour, found.min_quality, found.kv_read_share) == (40, 0.5, 0.5)
-    assert (found.kv_shared_on_hit, found.prefill_by_precision) == (True, True)
+    assert (found.kv_shared_on_hit, found.prefill_by_precision, found.reads_grow) == (True, True, True)
+    assert (found.expert_parameters, found.experts, found.experts_per_token) == (227.1e9, 128, 8)
     assert (how.draft_length, how.base_match, how.reading, how.autocorrelation) == (6, 0.1, "renewal", 0.2)
     p = found.precisions[2]
     assert (p.quality, p.kappa, p.eta_interval) == (0.9, 1.5, (0.6, 1.0))
@@ -78,7 +87,7 @@ def test_all_faults_of_a_deployment_file_at_once():
         "d.toml: model.parameters_read is missing; add it",
         "d.toml: speculation.draft_length is 8.5; it is a whole number",
         "d.toml: assumptions.kv_shared_on_hit is a number; it is true or false",
-        "d.toml: precision 2: eta_low and eta_high go together; give both or none",
+        "d.toml: precision FP8: eta_low and eta_high go together; give both or none",
         "d.toml: traffic.load is not a key of traffic; known here: concurrency, prefix_share, repetitiveness, "
         "prompt_tokens, output_tokens, context_tokens, prefix_share_low, prefix_share_high, repetitiveness_low, "
         "repetitiveness_high",
@@ -148,7 +157,7 @@ def test_an_interval_does_not_outlive_its_value():
 
 
 def test_a_series_by_tenant():
-    text = "tenant,slot,concurrency,tokens\na,1,10,5\nb,1,20,\na,2,30,15\n"
+    text = "tenant,slot,concurrency,tokens\na,1,10,5\nb,1,20,1\na,2,30,15\n"
     a, b = series_from_text(text, "t.csv", PLAIN)
     assert (a.tenant, a.slots, list(a.regime.concurrency), list(a.tokens)) == ("a", ("1", "2"), [10, 30], [5, 15])
     assert (b.tenant, b.is_series, list(b.tokens)) == ("b", False, [1])
@@ -160,17 +169,67 @@ def test_a_series_by_tenant():
         assert np.array_equal(found.regime.concurrency, [10, 30])
 
 
+def test_slots_in_which_nothing_is_in_flight_are_left_out():
+    """Their other values are not looked at: a log says nothing of them."""
+    text = "slot,concurrency,tokens,prefix_share\nnight,0,,\nday,30,15,0.5\nevening,20,5,0.4\n4,0,0,\n"
+    (found,) = series_from_text(text, "t.csv", PLAIN)
+    assert (found.slots, found.idle) == (("day", "evening"), ("night", "4"))
+    assert list(found.regime.concurrency) == [30, 20]
+    assert list(found.tokens) == [15, 5]
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        (
+            {"prompt_tokens": 12.0},
+            "t: prompt_tokens is 12; tokens are counted one by one, not in thousands",
+        ),
+        (
+            {"prompt_tokens": 600.0, "output_tokens": 400.0},
+            "t: context_tokens is 16384, far above prompt and output together (1000); it is the mean number of tokens "
+            "that a request in flight holds in the KV cache, not the longest context allowed, unless the engine sets "
+            "that aside for each",
+        ),
+    ],
+)
+def test_traffic_that_is_rarely_meant_is_warned_of(values, said):
+    with pytest.warns(InputWarning) as warned:
+        plain_traffic(PLAIN | values, "t")
+    assert [str(each.message) for each in warned] == [said]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for name in ("coding-agent", "open-chat", "saturated-batch"):
+            traffic_from_text((LEVERS / f"{name}.toml").read_text("utf-8"), name, {})
+
+
+def test_a_slip_of_units_is_told():
+    text = TOML.replace("1536e9", "1536").replace("64e12", "64").replace("235e9", "235")
+    assert faults_of(deployment_from_text, text, "d.toml") == (
+        "d.toml: hbm_bytes is 1536, which no deployment has; it is counted in bytes: 1536 GB is 1536e9",
+        "d.toml: bandwidth_bytes_per_s is 64, which no deployment has; it is counted in bytes a second: 64 TB/s is "
+        "64e12",
+        "d.toml: parameters is 235, which no deployment has; it is counted one by one: 235 B is 235e9",
+        "d.toml: parameters_read is 235, which no deployment has; it is counted one by one: 22 B is 22e9",
+        "d.toml: expert_parameters is 2.271e+11, more than the 235 that a step of a full batch reads, which are all "
+        "experts and the rest",
+    )
+
+
 def test_all_faults_of_a_series_at_once():
     text = "slot,concurrency,prefix_share,repetitiveness,repetitiveness_low,repetitiveness_high\n"
-    text += "a,0,0.5,0.3,0.2,0.4\nb,10,40,0.3,0.35,0.4\nc,x,0.5,0.3,0.2,\n"
-    text += "d,9,0.5,0.3,0.2,\n"
+    text += "a,0.5,0.5,0.3,0.2,0.4\nb,10,40,0.3,0.35,0.4\nc,x,0.5,0.3,0.2,\n"
+    text += "d,9,0.5,0.3,0.2,\ne,9\nd,1e18,0.5,0.3,,\n"
     assert faults_of(series_from_text, text, "t.csv", PLAIN) == (
-        "t.csv, line 2: concurrency is 0; it is a finite number of at least 1",
+        "t.csv, line 6: 2 cells under 6 columns",
+        "t.csv, line 2: concurrency is 0.5; it is a finite number of at least 1",
         "t.csv, line 3: prefix_share is 40; it lies in [0, 1]; a percentage is written as a fraction: 0.4",
         "t.csv, line 3: repetitiveness is 0.3 in [0.35, 0.4]; an interval holds the value and lies in [0, 1]",
-        "t.csv, line 4: concurrency is 'x'; it is a number of at least 0",
+        "t.csv, line 4: concurrency is 'x'; it is a number",
         "t.csv, line 4: repetitiveness_low and repetitiveness_high go together; give both or none",
         "t.csv, line 5: repetitiveness_low and repetitiveness_high go together; give both or none",
+        "t.csv, line 7: concurrency is 1e+18; it is a finite number of at least 1 and at most 10,000,000",
+        "t.csv: slot d is there 2 times; names are unique",
     )
     assert faults_of(series_from_text, "slot,concurrency\na,3\n", "t.csv", {}) == tuple(
         f"t.csv, line 2: {name} is missing; add it there, or under [traffic] of the deployment"
@@ -178,6 +237,12 @@ def test_all_faults_of_a_series_at_once():
     )
     assert faults_of(series_from_text, "concurrency,tokens\n3,1\n4,\n", "t.csv", PLAIN) == (
         "t.csv: tokens are given in some slots only; give them in all of a tenant's or in none",
+    )
+    assert faults_of(series_from_text, "tenant,concurrency,tokens\na,3,1\nb,4,\n", "t.csv", PLAIN) == (
+        "t.csv: tokens are given for some tenants only; give them for all or for none",
+    )
+    assert faults_of(series_from_text, "tenant,concurrency\na,0\na,0\n", "t.csv", PLAIN) == (
+        "t.csv: concurrency of tenant a is 0 in every slot; nothing is in flight, so nothing is decided",
     )
     assert faults_of(series_from_text, "concurrency,load\n3,1\n", "t.csv", PLAIN)[0].startswith(
         "t.csv: 'load' is not a column here; known: slot, tenant, tokens, concurrency"
@@ -188,6 +253,19 @@ def test_all_faults_of_a_series_at_once():
     assert faults_of(series_from_text, "concurrency\n", "t.csv", PLAIN)[0].startswith("t.csv: holds no rows")
     assert faults_of(plain_traffic, {}, "t")[0] == (
         "t: concurrency is missing; add it there, or under [traffic] of the deployment"
+    )
+
+
+def test_rounds_no_longer_than_steps_are_refused():
+    text = "precision,batch_size,step_off_ms,step_on_ms\nFP8,32,7.82,0\nFP8,32,7.34,7.30\nFP8,32,3,3\n"
+    told = (
+        "a round verifies more positions than a step has: measure whole rounds, and both over enough steps to tell "
+        "them apart"
+    )
+    assert faults_of(measured_from_text, text, "m.csv") == (
+        "m.csv, line 2: step_on_ms is 0; no step takes no time",
+        f"m.csv, line 3: step_on_ms is 7.3, no more than step_off_ms, 7.34; {told}",
+        f"m.csv, line 4: step_on_ms is 3, no more than step_off_ms, 3; {told}",
     )
 
 

@@ -104,13 +104,16 @@ def test_admission_equals_direct_search(deployment, regime):
         assert float(best_admission(deployment, p, regime, speculation_on=False)) == np.inf
 
 
+DENSE = dict.fromkeys(("expert_parameters", "experts", "experts_per_token"))
+
+
 @pytest.mark.parametrize(
     ("name", "change", "literal", "aware", "picks"),
     [
         ("base", {}, (14.5, 1.11), (1.3, 0.14), (1.2, 13.3, 85.5)),
         ("short drafts", {"draft_length": 5}, (1.3, 0.15), (1.3, 0.15), (1.2, 0.1, 98.7)),
         ("shared", {"kv_shared_on_hit": True}, (14.3, 1.4), (1.0, 0.44), (0.0, 13.4, 86.6)),
-        ("few read", {"parameters_read": 22e9}, (15.4, 0.8), (2.2, 0.32), (2.2, 13.2, 84.6)),
+        ("few read", {"parameters_read": 22e9, **DENSE}, (15.4, 0.8), (2.2, 0.32), (2.2, 13.2, 84.6)),
         ("no management", {"cache_ms_per_token": 0.0}, (13.4, 1.1), (0.0, 0.0), (0.0, 13.4, 86.6)),
     ],
 )

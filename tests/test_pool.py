@@ -18,10 +18,12 @@ from oracle.levers.regime import make_regime
 from oracle.pool.answer import answer
 from oracle.pool.budget import Served, budget
 from oracle.pool.kv_cache import KvCache, grouped_heads, latent
-from oracle.pool.plan import GIB, Memory, Model, Plan, Precision, Tenant, Timing, UniqueExperts
+from oracle.pool.plan import GIB, Memory, Model, Plan, Precision, Tenant
 from oracle.pool.plan_file import read_plan
 from oracle.pool.speedup import Speedup
-from oracle.pool.times import read_bytes, round_ms, step_ms, unique_experts
+from oracle.pool.times import read_bytes, round_ms, step_ms
+from oracle.pool.timing import Timing
+from oracle.pool.unique_experts import UniqueExperts, unique_experts
 from oracle.pool.worth import MOST_TENANTS, most_draft_bytes, worth
 
 
@@ -241,14 +243,14 @@ def test_measured_unique_experts_stand_in_for_the_formula():
     rows = (UniqueExperts(4, 13.0), UniqueExperts(8, 20.0))
     plan = replace(read_plan(POOL / "a100.toml"), unique_experts=rows)
     assert (plan.model.experts, plan.model.experts_per_token) == (128, 8)
-    found = unique_experts(plan, np.array([1.0, 2.5, 4.0, 6.0, 8.0, 1e6]), 128, 8)
+    found = unique_experts(rows, np.array([1.0, 2.5, 4.0, 6.0, 8.0, 1e6]), 0, 128, 8)
     assert found == pytest.approx([8.0, 10.5, 13.0, 16.5, 20.0, 128.0])
 
     def formula(n):
         return 128 * (1 - (1 - 8 / 128) ** n)
 
     share = (formula(16) - formula(8)) / (128 - formula(8))
-    assert float(unique_experts(plan, np.array(16.0), 128, 8)) == pytest.approx(20 + 108 * share)
+    assert float(unique_experts(rows, np.array(16.0), 0, 128, 8)) == pytest.approx(20 + 108 * share)
     served = Served(plan.precisions[0], plan.kv_precisions[0])
     fewer = read_bytes(plan, served, 8)
     assert fewer < read_bytes(replace(plan, unique_experts=()), served, 8)

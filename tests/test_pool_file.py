@@ -14,8 +14,9 @@ from pool_strategies import POOL
 from oracle.errors import InputError
 from oracle.pool.answer import answer
 from oracle.pool.kv_cache import grouped_heads, latent
-from oracle.pool.plan import GIB, Memory, UniqueExperts
+from oracle.pool.plan import GIB, Memory
 from oracle.pool.plan_file import plan_from_text, read_plan
+from oracle.pool.unique_experts import UniqueExperts
 from oracle.summaries.pool import pool_tables
 from oracle.tables import render
 
@@ -137,10 +138,6 @@ def test_all_faults_of_a_plan_at_once():
             "p.toml: kv is missing; add [kv] with the shape of the attention or bytes_per_token",
         ),
         (
-            BARE + "[kv]\nbytes_per_token = 5\n",
-            "p.toml: tenant: there is none to hold KV; give at least one [[tenant]]",
-        ),
-        (
             KV + "[kv]\nlayers = 5\n",
             "p.toml: kv has no shape; give layers, kv_heads and head_dim (grouped heads), or layers, latent_dim and "
             "rope_dim (latent attention), or bytes_per_token",
@@ -156,6 +153,30 @@ def test_all_faults_of_a_plan_at_once():
         (
             KV + "[kv]\nbytes_per_token = 5\n[timing]\nstep_base_ms = 5\n",
             "p.toml: timing: step_base_ms and step_ms_per_tenant go together; give both or none",
+        ),
+        (
+            BARE + "[timing]\nstep_base_ms = 5\nstep_ms_per_tenant = 1\nverify_ms_per_token = 1\nkv_read_share = 0.5\n",
+            "p.toml: timing: measured steps hold kv_read_share, verify_ms_per_token already; leave out one or the ",
+        ),
+        (
+            BARE + "[[speedup]]\nname = 'a'\ndraft_length = 2\nround_base_ms = 5\nround_ms_per_tenant = 1\n"
+            "round_host_ms = 1\n",
+            "p.toml: speedup a: measured rounds hold round_host_ms already; leave out one or the other",
+        ),
+        (
+            TOML.replace("expert_parameters = 29.0e9", "expert_parameters = 1e9"),
+            "p.toml: model.active_parameters is 3.3e+09, and what is outside the experts with 8 of 128 experts makes "
+            "2.96e+10; expert_parameters are those of all experts of all layers",
+        ),
+        (
+            TOML.replace("scale_bytes = 1\n", "scale_bytes = 1\nverify_ms_per_token = -1\n"),
+            "p.toml: precision NVFP4: verify_ms_per_token is -1; it is a finite number at least 0",
+        ),
+        (
+            TOML.replace("scale_bytes = 1\n", "scale_bytes = 1\nverify_ms_per_token = 1\n")
+            .replace("bandwidth_gb_per_s = 2039", "step_base_ms = 5\nstep_ms_per_tenant = 1")
+            .replace("verify_ms_per_token = 0.042", ""),
+            "p.toml: precision NVFP4: measured steps hold verify_ms_per_token already; leave out one or the other",
         ),
         (
             KV + "[kv]\nbytes_per_token = 5\n[timing]\nbandwidth_gb_per_s = 5\n",
@@ -244,6 +265,8 @@ def measured(*rows: tuple[float, float]) -> str:
 def test_measured_unique_experts_are_read():
     plan = plan_from_text(MOE + measured((2, 6.5), (8, 17)), "p")
     assert plan.unique_experts == (UniqueExperts(2, 6.5), UniqueExperts(8, 17))
+    own = plan_from_text(MOE + measured((8, 17)) + "draft_length = 0\n" + measured((2, 5)) + "draft_length = 1\n", "p")
+    assert own.unique_experts == (UniqueExperts(8, 17, 0), UniqueExperts(2, 5, 1))
 
 
 @pytest.mark.parametrize(
@@ -252,6 +275,10 @@ def test_measured_unique_experts_are_read():
         (MOE + measured((2, 9)), "p.toml: unique_experts 1: experts is 9; 2 tokens touch from 4 to 8"),
         (MOE + measured((99, 65)), "p.toml: unique_experts 1: experts is 65; 99 tokens touch from 4 to 64"),
         (MOE + measured((4, 9), (2, 7)), "p.toml: unique_experts 2: tokens rise strictly and experts never fall"),
+        (
+            MOE + measured((4, 9)) + "draft_length = 129\n",
+            "p.toml: unique_experts 1: draft_length is 129; it is a whole number from 0 to 128",
+        ),
         (BARE + measured((4, 9)), "p.toml: unique_experts: the model's experts are not stated; add them"),
         (MOE + measured((2.5, 7)), "p.toml: unique_experts 1: tokens is 2.5"),
     ],

@@ -86,11 +86,30 @@ def test_panels_are_seen(browser: Browser) -> None:
     assert browser.ask(small) == 0
     rows = "new Set([...document.querySelectorAll('.panel ol')].map(ol => ol.querySelectorAll('.line.cut').length))"
     assert browser.ask(f"[...{rows}]") == [1]
-    assert browser.ask("document.querySelectorAll('figure.drawing svg').length") >= 21
-    empty = (
-        "[...document.querySelectorAll('figure.drawing svg')].filter(e => e.getBoundingClientRect().height < 80).length"
-    )
-    assert browser.ask(empty) == 0
+
+
+@pytest.mark.parametrize(("width", "shown", "other"), [(420, "narrow", "wide"), (1200, "wide", "narrow")])
+def test_one_drawing_of_each_figure_is_seen_and_its_texts_can_be_read(
+    browser: Browser, width: int, shown: str, other: str
+) -> None:
+    browser.open(report("recorded"), width=width)
+    count = browser.ask(f"document.querySelectorAll('figure.drawing .sheet.{shown} svg').length")
+    assert count >= 21
+    boxes = "[...document.querySelectorAll('.sheet.{} svg')].map(e => e.getBoundingClientRect())"
+    assert browser.ask(f"{boxes.format(shown)}.filter(r => r.height < 80 || r.width < 200).length") == 0
+    assert browser.ask(f"{boxes.format(other)}.filter(r => r.width > 0).length") == 0
+    # 6.6 pixels high: 7 points, the least that figures use, in a drawing that is hardly scaled
+    texts = f"[...document.querySelectorAll('.sheet.{shown} text')].map(e => e.getBoundingClientRect())"
+    small = f"{texts}.filter(r => r.width > 0 && Math.max(r.height, r.width) < 4).length"
+    assert browser.ask(small) == 0
+    if width == 420:
+        cut = "[...document.querySelectorAll('.drawing .scroll')].filter(e => e.scrollWidth > e.clientWidth).length"
+        assert browser.ask(cut) == 0
+        outside = "[...document.querySelectorAll('.sheet.narrow svg')].filter(s => [...s.querySelectorAll('text')]"
+        outside += ".some("
+        outside += "t => { const a = t.getBoundingClientRect(), b = s.getBoundingClientRect(); "
+        outside += "return a.left < b.left - 3 || a.right > b.right + 3 })).map(s => s.getAttribute('aria-label'))"
+        assert browser.ask(outside) == []
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -2,13 +2,14 @@
 
 import functools
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.parquet as pq
-from report_traces import TINY, material, write_model
+from report_traces import TINY, material, recorded, write_model
 from test_cli import succeeded
 
-from oracle.pages.material import Material
+from oracle.pages.material import Absent, Levers, Material
 from oracle.pages.page import LeftOut, Section
 from oracle.pages.sections.serving import TITLE, serving
 
@@ -23,12 +24,44 @@ def test_it_says_what_the_command_says(tmp_path: Path) -> None:
     assert isinstance(section, Section)
     model = write_model(tmp_path / "model.json")
     said = json.loads(succeeded("crossover", TINY / "traces.parquet", "-m", model, "--json"))["tables"]
-    for table in (*section.tables, *section.folded):
-        assert json.loads(json.dumps(list(table.rows))) == said[table.name]["rows"], table.name
+    tables = {table.name: table for table in (*section.tables, *section.folded)}
+    assert set(tables) == set(said)
+    for name, table in tables.items():
+        assert json.loads(json.dumps(list(table.rows))) == said[name]["rows"], name
+        assert list(table.notes) == said[name]["notes"], name
     headline = said["crossover"]["notes"][0]
     assert section.paragraphs[0].startswith(headline[:1].upper() + headline[1:])
-    assert "255 of these 256 batch sizes rest on extrapolated prices" in section.paragraphs[1]
-    assert [figure.name for figure in section.figures] == ["speed-up-by-batch", "acceptance-by-batch"]
+    assert [figure.name for figure in section.figures] == [
+        "speed-up-by-batch", "acceptance-by-batch", "unique-experts-by-batch", "tenants-mixed",
+    ]  # fmt: skip
+
+
+def test_it_says_what_the_answer_hangs_on() -> None:
+    section = serving(whole())
+    assert isinstance(section, Section)
+    set_, hangs, prices, traffic = section.paragraphs
+    assert "K = 0 is set too at batch sizes 1, " in set_
+    assert "At batch size 1 some K ≥ 1 pays if the base time of a K = 0 round is above " in hangs
+    assert "takes as much as for the first request: first exit: not seen, on to 256" in hangs
+    assert "As batches grow without end and touch all experts, K = 1 is the best K ≥ 1" in hangs
+    assert "No KV cache was stated (--kv-tokens)" in hangs
+    assert "255 of these 256 batch sizes rest on extrapolated prices; price of a further token: 0.1" in prices
+    assert "compute floor of a token: none (--floor-ms)" in prices
+    assert "batch size 1 at K = 10: 17.7, by formula 32.5" in traffic
+    assert "5 tenants in a batch of 7 touch +" in traffic
+
+
+def test_it_is_tied_to_the_section_on_levers() -> None:
+    levers = recorded().levers
+    assert isinstance(levers, Levers)
+    shown = levers.shown
+    for grows, said in ((False, "as if it always touched all experts"), (True, "grow with the pass by the uniform")):
+        deployment = replace(shown.deployment, reads_grow=grows)
+        other = replace(whole(), levers=replace(levers, shown=replace(shown, deployment=deployment)))
+        section = serving(other)
+        assert isinstance(section, Section)
+        assert section.paragraphs[-1].startswith("Serving levers, below, asks the same of another deployment")
+        assert said in section.paragraphs[-1]
 
 
 def test_traces_without_routing_leave_it_out(tmp_path: Path) -> None:
@@ -38,3 +71,4 @@ def test_traces_without_routing_leave_it_out(tmp_path: Path) -> None:
     assert isinstance(left, LeftOut)
     assert left.title == TITLE
     assert "t.parquet: has no column experts; the experts of a batch are a union of ids" in left.why
+    assert isinstance(whole().levers, Absent)

@@ -131,10 +131,17 @@ def test_a_series_is_a_schedule_and_its_busiest_slot() -> None:
     page = page_with(DAY)
     found = section(page, "levers")
     assert found.figures[0].name == "levers-schedule"
-    assert "slot 14:00, the busiest of 24; there: admit at most 96" in found.paragraphs[1]
+    assert found.paragraphs[1] == (
+        "Figures by concurrency, batch and repetitiveness are of slot 14:00, the busiest of 24. There the schedule, "
+        "which caps nothing, has NVFP4, speculation off, prefix cache off: 0.08438 ms a token; decided for that slot "
+        "alone, whatever runs before and after it: admit at most 96: NVFP4, speculation on, prefix cache on (8 draft "
+        "tokens): 0.08083 ms a token; without a cap: NVFP4, speculation off, prefix cache off: 0.08438 ms a token, "
+        "4.39 % dearer."
+    )
+    assert [table.name for table in found.lead] == ["levers_schedule"]
     assert "for slot 14:00, the busiest of 24" in captions(page)["levers-regret"]
     assert {"levers_schedule", "levers_slots", "levers", "levers_break_even"} <= {
-        table.name for table in (*found.tables, *found.folded)
+        table.name for table in found.all_tables
     }
     assert "NVFP4 over 24 slots, speculation on in 10, prefix cache on in 11, 0.08897 ms a token" in page.summary[-1]
     assert page.summary[-1].endswith("memory pool: 3.80 GiB for KV.")
@@ -150,8 +157,11 @@ def test_several_regimes_are_compared_and_the_first_is_drawn(tmp_path: Path) -> 
     (tmp_path / "t.json").write_text(json.dumps(rows), "utf-8")
     page = page_with(Stated(DAY.deployment, str(tmp_path / "t.json")))
     found = section(page, "levers")
-    assert [row["name"] for row in next(t for t in found.tables if t.name == "levers_regimes").rows] == ["a", "b"]
-    assert "are of a, the first of 2 regimes; there: " in found.paragraphs[1]
+    assert [table.name for table in found.lead] == ["levers_shared", "levers_shared_tenants", "levers_regimes"]
+    assert [row["name"] for row in found.lead[2].rows] == ["a", "b"]
+    assert "are of a, the first of 2 regimes, alone on a deployment of its own; there: " in found.paragraphs[1]
+    assert found.figures[0].name == "levers-shared"
+    assert f"serving levers: for 2 tenants on one deployment {found.lead[0].rows[0]['value']}" in page.summary[-1]
     assert "pool" not in {one.anchor for one in page.sections}
 
 
@@ -231,3 +241,13 @@ def test_refusals(name: str, tmp_path: Path) -> None:
 def test_heads_keep_their_minus_signs() -> None:
     table = Table("t", "T", (words("r - r*", "a"), words("accept-\nance", "a"), words("rho* for\ncache", "a")), [])
     assert cells_of(replace(table, rows=[{"a": "x"}]))["heads"] == ["r - r*", "acceptance", "rho* for cache"]
+
+
+def test_the_answer_stands_before_the_figures(tmp_path: Path) -> None:
+    page = page_with(STATED)
+    assert [table.name for table in section(page, "levers").lead] == ["levers"]
+    out = tmp_path / "r.md"
+    given = ("--deployment", STATED.deployment, "--traffic", STATED.traffic)
+    succeeded("report", HAND, "-m", HAND / "model.json", "-o", out, *given)
+    text = out.read_text("utf-8")
+    assert text.index("| set ") < text.index("above which speculation pays, by concurrency")

@@ -12,6 +12,7 @@ from report_traces import CASES, STATED, recorded
 from test_report_stated import DAY, INTERVALS
 
 from oracle.cli.report_stated import Stated, stated_material
+from oracle.figures.levers_maps import decision_cells
 from oracle.figures.pool import PARTS
 from oracle.levers.procedure import configurations
 from oracle.pages import Figure, Levers, compose
@@ -24,6 +25,10 @@ LINES = {
     "levers-matches": ("levers", "acceptance", "tokens"),
 }
 DOTTED = ":"
+TENANTS = """tenant,tokens,concurrency,prefix_share,repetitiveness,prompt_tokens,output_tokens,context_tokens
+agent,100,24,.85,.92,12000,300,16384
+chat,400,64,.05,.05,600,400,1000
+"""
 
 
 def drawn(monkeypatch: pytest.MonkeyPatch, module: str, name: str, stated: Stated = STATED) -> tuple[Figure, Any]:
@@ -99,13 +104,17 @@ def test_the_decision_map_is_its_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     names = [configured(deployment, each) for each in configurations(deployment)]
     mesh = canvas.axes[0].collections[0]
     cells = np.asarray(mesh.get_array()).reshape(101, -1)
+    caps = decision_cells(levers.shown).capped
+    assert caps is not None
+    assert caps.any()
     by_r: dict[float, list[Any]] = {}
     for row in figure.data.rows:
         by_r.setdefault(row["repetitiveness"], []).append(row)
     assert np.allclose(list(by_r), np.linspace(0, 1, 101))
-    for line, runs in zip(cells, by_r.values(), strict=True):
-        changed = [v for v, before in zip(line, [-1, *line[:-1]], strict=True) if v != before]
-        assert [run["configuration"] for run in runs] == [names[int(v)] for v in changed]
+    for line, hatched, runs in zip(cells, caps, by_r.values(), strict=True):
+        seen = list(zip(line.astype(int).tolist(), hatched.tolist(), strict=True))
+        changed = [each for each, before in zip(seen, [None, *seen[:-1]], strict=True) if each != before]
+        assert [(run["configuration"], run["capped"]) for run in runs] == [(names[v], cap) for v, cap in changed]
         edges = [(run["concurrency_low"], run["concurrency_high"]) for run in runs]
         assert edges[0][0] == 1
         assert all(low <= high < following for (low, high), (following, _) in pairwise(edges))
@@ -120,13 +129,44 @@ def test_the_map_of_regret_is_its_dearer_cells(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_the_schedule(monkeypatch: pytest.MonkeyPatch) -> None:
-    figure, canvas = drawn(monkeypatch, "levers", "levers-schedule", DAY)
+    figure, canvas = drawn(monkeypatch, "levers_schedule", "levers-schedule", DAY)
     upper, lower = canvas.axes
     rows = figure.data.rows
-    assert upper.patches[0].get_data().values.tolist() == [row["concurrency"] for row in rows]
-    bars = [{round(path.vertices[:, 0].min()) for path in bar.get_paths()} for bar in lower.collections[::2]]
-    assert bars == [{t for t, row in enumerate(rows) if row[key]} for key in ("cache_on", "speculation_on")]
+    stairs = [patch.get_data().values.tolist() for patch in upper.patches]
+    keys = ("concurrency", "speculation_critical", "cache_critical", "cap")
+    for values, key in zip(stairs, keys, strict=True):
+        assert values == pytest.approx([np.nan if row[key] is None else row[key] for row in rows], nan_ok=True), key
+    own = [lower.collections[0], lower.collections[2], lower.collections[4]]  # behind each, what intervals leave open
+    bars = [{round(path.vertices[:, 0].min()) for path in bar.get_paths()} for bar in own]
+    assert bars == [{t for t, row in enumerate(rows) if row[key]} for key in ("cache_on", "speculation_on", "cap")]
     assert len(rows) == 24
+
+
+def test_the_legend_of_the_schedule_names_every_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, canvas = drawn(monkeypatch, "levers_schedule", "levers-schedule", DAY)
+    named = {text.get_text().replace("\n", " ") for text in canvas.legends[0].get_texts()}
+    assert named == {
+        "requests in flight", "speculation: pays below ± 10 %", "speculation switched off", "speculation switched on",
+        "prefix cache: pays below ± 10 %", "prefix cache switched off", "prefix cache switched on",
+        "cap that would pay (not in the schedule)",
+    }  # fmt: skip
+    assert "model output for what was stated, not a measurement" in canvas.axes[0].get_title(loc="left")
+
+
+def test_the_cost_of_a_shared_deployment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "t.csv").write_text(TENANTS, "utf-8")
+    figure, canvas = drawn(
+        monkeypatch, "levers_shared", "levers-shared", Stated(STATED.deployment, str(tmp_path / "t.csv"))
+    )
+    by_label = {line.get_label(): line for line in canvas.axes[0].lines}
+    for name in ("FP16", "FP8", "NVFP4"):
+        own = [row for row in figure.data.rows if row["series"] == name and row["mark"] == "line"]
+        np.testing.assert_array_equal(
+            np.column_stack(by_label[name].get_data()), points(own, "requests", "ms_per_token")
+        )
+    (here,) = [row for row in figure.data.rows if row["series"] == "here"]
+    (mark,) = [line for line in canvas.axes[0].lines if line.get_marker() == "D"]
+    assert (mark.get_xdata()[0], mark.get_ydata()[0]) == (here["requests"], here["ms_per_token"])
 
 
 def test_memory_bars(monkeypatch: pytest.MonkeyPatch) -> None:

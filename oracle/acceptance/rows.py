@@ -14,8 +14,13 @@ Row = dict[str, Any]
 LONGEST = 16 << 20  # characters of CSV; a year by the hour for a hundred tenants takes half of it
 
 
-def csv_rows(text: str, source: str, known: Sequence[str]) -> list[tuple[str, Row]]:
+def csv_rows(text: str, source: str, known: Sequence[str], later: Faults | None = None) -> list[tuple[str, Row]]:
     """Read CSV with a header line; an empty cell is a value not given. Numbers stay text.
+
+    Parameters
+    ----------
+    later
+        Takes the lines with too many or too few cells, where the others are to be checked too; None: they are raised.
 
     Raises
     ------
@@ -40,17 +45,17 @@ def csv_rows(text: str, source: str, known: Sequence[str]) -> list[tuple[str, Ro
     for name in (name for name, count in Counter(header).items() if count > 1):
         faults.add(f"{source}: the column {printable(name)} is there twice; keep one")
     faults.raise_if_any()
-    rows = []
+    rows, wrong = [], faults if later is None else later
     for number, cells in enumerate(lines[1:], 2):
         if not any(cell.strip() for cell in cells):
             continue
         if len(cells) != len(header):
-            faults.add(f"{source}, line {number}: {len(cells)} cells under {len(header)} columns")
+            wrong.add(f"{source}, line {number}: {len(cells)} cells under {len(header)} columns")
             continue
         row = {name: cell.strip() for name, cell in zip(header, cells, strict=True) if cell.strip()}
         rows.append((f"{source}, line {number}", row))
     faults.raise_if_any()
-    if not rows:
+    if not rows and not wrong:
         raise InputError(f"{source}: holds no rows; the first line names the columns ({', '.join(known)})")
     return rows
 

@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from oracle.cli.crossover_inputs import (
-    assumptions,
     check,
     formula_traffic,
+    further_readings,
     mean_lengths,
     question_of,
-    readings,
     scaling_of,
 )
-from oracle.cli.options import SHOWING, THREADS, Finite
+from oracle.cli.options import SHOWING, THREADS, Finite, model_here
 from oracle.cli.output import emit, progress, stdin_text
 from oracle.cli.traces import model_inputs
 
@@ -42,7 +41,9 @@ _ENGINES = ("vllm", "sglang", "trtllm", "llamacpp", "transformers", "mlx")  # or
 _WHOLE, _MS, _SHARE = click.IntRange(1), Finite(0), Finite(0, 1)
 _TRAFFIC = (
     click.argument("traces", nargs=-1),
-    click.option("--model", "-m", required=True, metavar="FILE", help="Latency model; - reads stdin."),
+    click.option(
+        "--model", "-m", required=True, metavar="FILE", callback=model_here, help="Latency model; - reads stdin."
+    ),
     click.option("--max-batch-size", type=_WHOLE, default=256, show_default=True, help="The largest batch looked at."),
     click.option("--k-max", type=_WHOLE, help="Longest draft length [what model and traces cover]."),
     click.option("--tenants", type=_WHOLE, help="Tenants in a batch, in equal parts [whoever comes]."),
@@ -62,8 +63,8 @@ _PRICES = (
         show_default=True,
         help="What base and expert time go by where a batch size was not measured.",
     ),
-    click.option("--token-ms", type=_MS, help="Time of a further token besides experts [slope of beta0]."),
-    click.option("--floor-ms", type=_MS, default=0.0, help="Compute of a token, hidden behind experts [0]."),
+    click.option("--token-ms", type=_MS, help="Price of a further token besides its experts [slope of beta0]."),
+    click.option("--floor-ms", type=_MS, default=0.0, help="Compute floor of a token: hides behind its experts [0]."),
     click.option(
         "--kv-read-ms",
         type=_MS,
@@ -87,7 +88,7 @@ _ANSWER = (
         type=Finite(0, 99),
         default=2.0,
         show_default=True,
-        help="Percent that the schedule may lose for fewer ranges.",
+        help="Percent of the rate that counts as nothing in the schedule.",
     ),
     click.option("--match-is", type=click.Choice(["conditional", "survival"]), help="What match_probs holds."),
 )
@@ -177,38 +178,43 @@ def _tables(
 ) -> "tuple[list[Table], Crossover, list[File]]":
     """Answer, and draw where a folder is wanted."""
     from oracle.crossover.answer import crossover as answered  # noqa: PLC0415
+    from oracle.crossover.readings import readings  # noqa: PLC0415
     from oracle.crossover.study import shown_sizes  # noqa: PLC0415
     from oracle.summaries.crossover import crossover_tables  # noqa: PLC0415
+    from oracle.summaries.crossover_prices import assumptions  # noqa: PLC0415
 
-    scaling = scaling_of(given)
     if given["traces"]:
         return _from_traces(given, model, folder)
     traffic, lengths, notes = formula_traffic(given, model)
-    answer = answered(
-        traffic, model, lengths, scaling=scaling, kv_tokens=given["kv_tokens"], noise=given["noise"] / 100
-    )
+    options = {"scaling": scaling_of(given), "kv_tokens": given["kv_tokens"], "noise": given["noise"] / 100}
+    answer = answered(traffic, model, lengths, **options)
     _draw(answer, folder)
     shown = shown_sizes(given["max_batch_size"], [*model.batch_sizes, answer.most])
-    again = readings(given, model, lengths, answer)
-    return crossover_tables(answer, shown, assumptions(answer, model, scaling), notes, again), answer, []
+    again = readings(answer, model, further_readings(given))
+    return crossover_tables(answer, shown, assumptions(answer, model), notes, again), answer, []
 
 
 def _from_traces(
     given: Mapping[str, Any], model: "LatencyModel", folder: Path | None
 ) -> "tuple[list[Table], Crossover, list[File]]":
     from oracle.cli.crossover_inputs import lengths_of  # noqa: PLC0415
+    from oracle.crossover.readings import readings  # noqa: PLC0415
     from oracle.crossover.study import study_windows  # noqa: PLC0415
     from oracle.crossover.windows import COLUMNS, read_windows  # noqa: PLC0415
+    from oracle.digests import Stamps  # noqa: PLC0415
     from oracle.kinds import files_of_kind  # noqa: PLC0415
     from oracle.study import carried_length  # noqa: PLC0415
     from oracle.summaries.batch_experts import traffic_tables  # noqa: PLC0415
     from oracle.summaries.crossover import crossover_tables  # noqa: PLC0415
+    from oracle.summaries.crossover_prices import assumptions  # noqa: PLC0415
     from oracle.traces import TraceFiles  # noqa: PLC0415
 
     files = TraceFiles(files_of_kind(list(given["traces"]), "traces"), columns=COLUMNS, match_is=given["match_is"])
+    stamps = Stamps(files.paths)
     lengths, notes = lengths_of(model, given["k_max"], carried_length(files))
     with progress("crossover", files.generations) as advance:
         windows = read_windows(files, max(lengths), seed=given["seed"], on_batch=advance)
+    stamps.check()
     mean_length, said = mean_lengths(given, max(lengths))
     question = question_of(given, mean_length)
     studied = study_windows(windows, model, lengths, question, threads=given["threads"])
@@ -216,14 +222,14 @@ def _from_traces(
     tables = crossover_tables(
         answer,
         studied.shown,
-        assumptions(answer, model, question.scaling),
+        assumptions(answer, model),
         [*notes, *said, *studied.notes],
-        readings(given, model, lengths, answer),
+        readings(answer, model, further_readings(given)),
     )
-    tables += traffic_tables(studied, windows.num_experts, windows.top_k)
+    tables += traffic_tables(studied)
     _draw(answer, folder)
     if folder is not None:
-        _draw_traffic(studied, folder, windows.num_experts, windows.top_k)
+        _draw_traffic(studied, folder)
     return tables, answer, list(files.paths)
 
 
@@ -235,15 +241,12 @@ def _draw(answer: "Crossover", folder: Path | None) -> None:
         acceptance_by_batch(answer, folder / "acceptance-needed.svg")
 
 
-def _draw_traffic(studied: "Studied", folder: Path, num_experts: int, top_k: int) -> None:
-    from oracle.figures.crossover import tenants_mixed, unique_experts_by_batch  # noqa: PLC0415
-    from oracle.summaries.batch_experts import shown_lengths  # noqa: PLC0415
+def _draw_traffic(studied: "Studied", folder: Path) -> None:
+    from oracle.figures.batch_experts import tenants_mixed, unique_experts_by_batch  # noqa: PLC0415
 
-    lengths = shown_lengths(studied.answer)
-    path = folder / "unique-experts.svg"
-    unique_experts_by_batch(studied.experts, studied.shown, lengths, num_experts, top_k, path)
+    unique_experts_by_batch(studied, folder / "unique-experts.svg")
     if studied.mixing:
-        tenants_mixed(studied.mixing, lengths[min(1, len(lengths) - 1)], folder / "tenants-mixed.svg")
+        tenants_mixed(studied, folder / "tenants-mixed.svg")
 
 
 def _configurations(answer: "Crossover", given: Mapping[str, Any]) -> dict[str, str]:

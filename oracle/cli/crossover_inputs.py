@@ -1,6 +1,6 @@
-"""What ``draft-oracle crossover`` is given: options checked against one another, assumptions put into words."""
+"""What ``draft-oracle crossover`` is given: options checked against one another, and what is asked with them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from oracle.errors import Faults, InputError
@@ -9,13 +9,13 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from oracle.crossover.answer import Crossover
     from oracle.crossover.costs import Scaling
     from oracle.crossover.study import Question
     from oracle.crossover.traffic import Traffic
     from oracle.latency.model import LatencyModel
 
 _BY_FORMULA = ("num_experts", "top_k", "overlap")
+FROM_TRACES = "acceptance: expected, from the match probabilities of the traces"
 _OF_TRACES = ("tenants", "match_is")
 
 
@@ -67,77 +67,13 @@ def _kv_bandwidth_ms(given: Mapping[str, Any]) -> float | None:
     return float(given["kv_bytes"]) / (float(given["bandwidth_gb"]) * 1e6)
 
 
-def readings(
-    given: Mapping[str, Any], model: "LatencyModel", lengths: Sequence[int], answer: "Crossover"
-) -> "list[tuple[str, Crossover]]":
-    """Answer again with other times to read a token of context of a further request; none where all is measured."""
-    from dataclasses import replace  # noqa: PLC0415
-
-    from oracle.crossover.answer import crossover  # noqa: PLC0415
-    from oracle.crossover.costs import FIRST_REQUEST  # noqa: PLC0415
-
-    if not answer.extrapolated.any():
-        return []
-    scaling, at_bandwidth = scaling_of(given), _kv_bandwidth_ms(given)
-    asked: list[tuple[str, Any]] = [("0 ms", 0.0), *_told(given, model, lengths)]
-    asked += [(f"{at_bandwidth:.3g} ms, the bandwidth", at_bandwidth)] if at_bandwidth is not None else []
+def further_readings(given: Mapping[str, Any]) -> list[tuple[str, float]]:
+    """Give the times to read a token of context of a further request that were asked for, and what to call them."""
+    at_bandwidth = _kv_bandwidth_ms(given)
+    asked = [] if at_bandwidth is None else [(f"{at_bandwidth:.3g} ms, the bandwidth", at_bandwidth)]
     if given["kv_read_ms"] is not None:
-        asked.append((f"{given['kv_read_ms']:.3g} ms, as given", given["kv_read_ms"]))
-    asked.append(("as much as for the first request", FIRST_REQUEST))
-    options: dict[str, Any] = {"kv_tokens": given["kv_tokens"], "noise": given["noise"] / 100}
-    return [
-        (name, crossover(answer.traffic, model, lengths, scaling=replace(scaling, kv_read_ms=value), **options))
-        for name, value in asked
-    ]
-
-
-def _told(given: Mapping[str, Any], model: "LatencyModel", lengths: Sequence[int]) -> "list[tuple[str, float]]":
-    """Give both ends of the interval of what several measured batch sizes tell, where it is one for all K."""
-    from oracle.crossover.context_growth import context_growth  # noqa: PLC0415
-
-    told = {context_growth(model, k) for k in (0, *lengths)}
-    one = told.pop()
-    if told or one is None or one.interval is None or scaling_of(given).kv_read_ms is not None:
-        return []
-    low, high = max(0.0, one.interval.low), max(0.0, one.interval.high)
-    ends = [("lower", low)] if low > 0 else []
-    return [
-        (f"{ms:.3g} ms, the {end} end of what the measured batch sizes tell", ms)
-        for end, ms in [*ends, ("upper", high)]
-    ]
-
-
-def _context_said(model: "LatencyModel", scaling: "Scaling", lengths: Sequence[int]) -> str:
-    """Say what reading a token of context of a further request takes, and where that is from."""
-    from oracle.crossover.context_growth import context_growth  # noqa: PLC0415
-
-    if scaling.kv_read_ms is not None:
-        return f"{scaling.kv_read_ms:g} ms"
-    told = [each for k in lengths if (each := context_growth(model, k)) is not None]
-    if not told:
-        return "nothing (--kv-read-ms)"
-    least, most = min(told, key=lambda each: each.ms), max(told, key=lambda each: each.ms)
-    sizes = ", ".join(map(str, most.batch_sizes))
-    takes = f"{most.ms:.3g} ms" if least.ms == most.ms else f"{least.ms:.3g} to {most.ms:.3g} ms by K"
-    if most.slope_ms < 0:
-        return f"nothing: c falls over the batch sizes measured ({sizes}), and reading takes no negative time"
-    if least.ms == most.ms and most.interval is not None:
-        takes += f" [{max(0.0, most.interval.low):.3g}; {most.interval.high:.3g}]"
-    unknown = "" if most.interval is not None else ", no interval: the model file keeps no errors"
-    return f"{takes}, the slope of c over the batch sizes measured ({sizes}){unknown}"
-
-
-def _drafting_said(model: "LatencyModel", scaling: "Scaling", lengths: Sequence[int]) -> str:
-    """Say what drafting for a further request takes, and where that is from."""
-    from oracle.crossover.costs import draft_request  # noqa: PLC0415
-
-    each = [draft_request(model, k, scaling) for k in lengths if k]
-    if not max(each, default=0.0):
-        told = "as far as was measured" if len(model.blocks) > 1 and scaling.draft_request_ms is None else ""
-        return f"no longer for more requests{told and f', {told}'} (--draft-request-ms)"
-    takes = f"{min(each):.3g}" + ("" if min(each) == max(each) else f" to {max(each):.3g}")
-    origin = "the two largest batch sizes measured" if scaling.draft_request_ms is None else "--draft-request-ms"
-    return f"{takes} ms a token for each further request ({origin}) more"
+        asked.append((f"{given['kv_read_ms']:.3g} ms, as given", float(given["kv_read_ms"])))
+    return asked
 
 
 def question_of(given: Mapping[str, Any], mean_length: "NDArray[np.float64] | None") -> "Question":
@@ -188,7 +124,7 @@ def mean_lengths(given: Mapping[str, Any], k_max: int) -> "tuple[NDArray[np.floa
         said = f"acceptance: a match probability of {given['match_prob']:g} at every position (--match-prob), as given"
         return equal_match_lengths(given["match_prob"], k_max), [said]
     if given["acceptance"] is None:
-        return None, ["acceptance: expected, from the match probabilities of the traces"]
+        return None, [FROM_TRACES]
     acceptance = mixed(read_acceptance(given["acceptance"], given["acceptance_is"]))
     curves = {k: acceptance.at(k) for k in range(1, k_max + 1)}
     lengths = [1.0, *(np.nan if curve is None else curve.mean_length(k) for k, curve in curves.items())]
@@ -219,36 +155,3 @@ def formula_traffic(given: Mapping[str, Any], model: "LatencyModel") -> "tuple[T
         "within one request and by less over many"
     )
     return traffic, lengths, [*notes, *said, formula] if given["num_experts"] else [*notes, *said]
-
-
-def assumptions(answer: "Crossover", model: "LatencyModel", scaling: "Scaling") -> Sequence[str]:
-    """Say on what prices rest that were not measured."""
-    from oracle.crossover.costs import ASSUMED, BETWEEN, EXTRAPOLATED, token_slope  # noqa: PLC0415
-
-    basis = answer.costs.basis[:, list(answer.lengths)]
-    said = []
-    if (basis == ASSUMED).any():
-        said.append(f"assumed: a K = 0 round has a base time of {scaling.off_ms:g} ms (--off-ms); measure it")
-    if (basis == BETWEEN).any():
-        said.append("between two measured batch sizes coefficients lie on a straight line, which cost need not follow")
-    if not (basis == EXTRAPOLATED).any():
-        return said
-    blocks = model.blocks
-    measured = ", ".join(str(block.batch_size or 1) for block in blocks)
-    slope = token_slope(blocks[-1]) if scaling.token_ms is None else scaling.token_ms
-    origin = "slope of beta0 in the model" if scaling.token_ms is None else "--token-ms"
-    if scaling.token_ms is None and len(blocks) > 1:
-        origin = "slope of beta0 within the largest batch size; between the two largest where both have the m"
-    kv = _context_said(model, scaling, answer.lengths)
-    floor = f"at least {scaling.floor_ms:g} ms with them (--floor-ms)" if scaling.floor_ms else "no compute floor"
-    by = "number of tokens in the pass" if scaling.by == "tokens" and len(blocks) == 1 else "draft length"
-    said.append(
-        f"extrapolated: batch size {measured} was timed; beyond it beta0 and alpha go by the {by}, a further token "
-        f"takes {slope:.4g} ms besides experts ({origin}), {floor}; a "
-        f"token of context of a further request takes {kv}; drafting takes "
-        f"{_drafting_said(model, scaling, answer.lengths)}"
-    )
-    said.append(
-        "this shows where to measure, not what would be measured: time rounds at such batch sizes and fit again"
-    )
-    return said

@@ -1,34 +1,25 @@
 """``draft-oracle levers``: which precision, speculation on or off, prefix cache on or off, and until when."""
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from oracle.cli.levers_inputs import answered, given_files, read_asked, text_of
+from oracle.cli.levers_inputs import answered, given_files, read_asked, shared_of, text_of
 from oracle.cli.options import SHOWING
 from oracle.cli.output import emit
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from oracle.cli.levers_inputs import Asked
-    from oracle.levers.answer import Answer, Planned
+    from oracle.levers.answer import Answer
     from oracle.levers.deployment_file import DeploymentFile
     from oracle.levers.regime import Regime
     from oracle.tables import Table
 
-OUTPUTS = frozenset(
-    {
-        "tables.md",
-        "tables.json",
-        "repetitiveness.svg",
-        "prefix-share.svg",
-        "precision.svg",
-        "decisions.svg",
-        "regret.svg",
-        "matches.svg",
-        "schedule.svg",
-    }
-)
+TABLES = frozenset({"tables.md", "tables.json"})
 
 MOST_BAND = 50  # percent
 
@@ -103,7 +94,10 @@ def levers(
         tables += _changes(*before, answers[0])
     origin = provenance("levers", {"band": band}, inputs)
     if output is not None:
-        _write(output, overwrite, tables, answers, plans, origin)
+        from oracle.figures.levers_folder import write_figures  # noqa: PLC0415
+
+        draw = partial(write_figures, answers=answers, plans=plans, shared=shared_of(asked))
+        _write(output, overwrite, tables, draw, origin)
     emit(tables, as_json=as_json, as_markdown=as_markdown, extra={"provenance": origin})
 
 
@@ -152,26 +146,18 @@ def _write(
     output: Path,
     overwrite: bool,
     tables: "list[Table]",
-    answers: "list[Answer]",
-    plans: "list[Planned]",
+    draw: "Callable[[Path], None]",
     origin: dict[str, Any],
 ) -> None:
-    """Write tables and figures; pictures of one regime only where there is one, of a series for the first tenant."""
-    from oracle.figures import levers as figures  # noqa: PLC0415
-    from oracle.figures import levers_maps as maps  # noqa: PLC0415
+    """Write tables and figures."""
+    from oracle.figures.levers_folder import is_figure  # noqa: PLC0415
     from oracle.outputs import atomic_folder  # noqa: PLC0415
     from oracle.tables import as_json_text, render  # noqa: PLC0415
 
-    with atomic_folder(output, overwrite, ours=OUTPUTS.__contains__, marker="tables.json") as folder:
+    def ours(name: str) -> bool:
+        return name in TABLES or is_figure(name)
+
+    with atomic_folder(output, overwrite, ours=ours, marker="tables.json") as folder:
         (folder / "tables.md").write_text(render(tables, "markdown"), "utf-8")
         (folder / "tables.json").write_text(as_json_text(tables, {"provenance": origin}), "utf-8")
-        if len(answers) == 1:
-            found = answers[0]
-            figures.repetitiveness_by_concurrency(found, folder / "repetitiveness.svg")
-            figures.prefix_share_by_batch(found, folder / "prefix-share.svg")
-            figures.precision_by_concurrency(found, folder / "precision.svg")
-            figures.round_length_by_match(found, folder / "matches.svg")
-            maps.decision_map(found, folder / "decisions.svg")
-            maps.regret_map(found, folder / "regret.svg")
-        if plans:
-            figures.schedule_over_slots(plans[0], folder / "schedule.svg")
+        draw(folder)

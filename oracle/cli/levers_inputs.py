@@ -1,15 +1,19 @@
 """What ``draft-oracle levers`` and ``report`` read of a deployment and its traffic, and what they answer."""
 
-from dataclasses import dataclass
+import warnings
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from oracle.cli.output import stdin_text
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from oracle.levers.answer import Answer, Fitted, Planned
     from oracle.levers.deployment import Deployment
     from oracle.levers.deployment_file import DeploymentFile
+    from oracle.levers.shared import Shared
     from oracle.levers.traffic_file import Traffic
     from oracle.tables import Table
 
@@ -85,7 +89,7 @@ def text_of(path: str) -> tuple[str, str]:
 def _fitted(stated: "DeploymentFile | None", path: str) -> "Fitted | None":
     """Fit what the measurements tell; only read them where the deployment is faulty."""
     from oracle.levers.answer import Fitted  # noqa: PLC0415
-    from oracle.levers.fitted import fit_autocorrelation, fit_eta, fit_overhead  # noqa: PLC0415
+    from oracle.levers.fitted import fit_autocorrelation, fit_eta, fit_overhead, missing  # noqa: PLC0415
     from oracle.levers.identified import identify  # noqa: PLC0415
     from oracle.levers.measured_file import measured_from_text  # noqa: PLC0415
 
@@ -99,6 +103,7 @@ def _fitted(stated: "DeploymentFile | None", path: str) -> "Fitted | None":
         fit_overhead(deployment, rows),
         fit_autocorrelation(rows),
         identify(deployment, rows),
+        missing(rows),
     )
 
 
@@ -107,12 +112,14 @@ def _traffic(stated: "DeploymentFile | None", path: str | None, deployment: str)
 
     Where the deployment is faulty, the file is only checked for what it states itself.
     """
-    from oracle.errors import InputError  # noqa: PLC0415
+    from oracle.errors import InputError, InputWarning  # noqa: PLC0415
     from oracle.files import shown  # noqa: PLC0415
     from oracle.levers.traffic_file import ANY, plain_traffic, traffic_from_text  # noqa: PLC0415
 
     if stated is None:
-        return () if path is None else traffic_from_text(*text_of(path), ANY)
+        with warnings.catch_warnings():  # what completes the traffic here is no traffic
+            warnings.simplefilter("ignore", InputWarning)
+            return () if path is None else traffic_from_text(*text_of(path), ANY)
     if path is not None:
         return traffic_from_text(*text_of(path), stated.traffic, stated.deployment.speculation.reading)
     if not stated.traffic:
@@ -126,22 +133,67 @@ def answered(asked: Asked, band: float) -> "tuple[list[Table], list[Answer], lis
     from oracle.levers.answer import answer, plan  # noqa: PLC0415
     from oracle.levers.schedule import schedule  # noqa: PLC0415
     from oracle.summaries.levers_model import answer_tables, fitted_tables, stated_table  # noqa: PLC0415
+    from oracle.summaries.levers_running import running_table  # noqa: PLC0415
     from oracle.summaries.levers_schedule import regimes_table, schedule_tables  # noqa: PLC0415
+    from oracle.summaries.levers_shared import shared_tables  # noqa: PLC0415
 
-    deployment, fitted = asked.deployment, asked.fitted
+    deployment, fitted, running = asked.deployment, asked.fitted, asked.stated.running
     series = [each for each in asked.traffic if each.is_series]
     single = [each for each in asked.traffic if not each.is_series]
     plans = [plan(deployment, t, schedule(deployment, t.regime, t.tokens, band)) for t in series]
     answers = [answer(deployment, t.regime.at(0), t.low.at(0), t.high.at(0)) for t in single]
+    names = [printable(each.tenant or each.slots[0]) for each in single]
+    named = list(zip(names, answers, strict=True))
+    runs = [] if running is None else [running_table(running, plans, named)]
     if len(asked.traffic) == 1 and answers:
-        return answer_tables(answers[0], fitted, origin_notes(fitted)), answers, plans
+        page, *others = answer_tables(answers[0], fitted, page_notes(answers[0], fitted, single[0].idle))
+        return [page, *runs, *others], answers, plans
     tables: list[Table] = []
     for i, planned in enumerate(plans, 1):
-        tables += schedule_tables(planned, f"_{i}" if len(plans) > 1 else "")
+        page, *others = schedule_tables(planned, f"_{i}" if len(plans) > 1 else "")
+        tables += [_with_notes(page, deployment, [planned.traffic]), *others]
     if answers:
-        names = [printable(each.tenant or each.slots[0]) for each in single]
-        tables.append(regimes_table(list(zip(names, answers, strict=True))))
-    return [*tables, *fitted_tables(fitted, deployment), stated_table(deployment)], answers, plans
+        tables.append(_with_notes(regimes_table(named), deployment, single))
+    together = shared_of(asked)
+    tables += [] if together is None else shared_tables(together, named)
+    return [*tables, *runs, *fitted_tables(fitted, deployment), stated_table(deployment)], answers, plans
+
+
+def shared_of(asked: Asked) -> "Shared | None":
+    """Decide for all tenants on one deployment; None unless there are several, of one regime each."""
+    from oracle.levers.shared import shared_by  # noqa: PLC0415
+
+    several = len(asked.traffic) > 1 and not any(each.is_series for each in asked.traffic)
+    return shared_by(asked.deployment, asked.traffic) if several else None
+
+
+def _with_notes(page: "Table", deployment: "Deployment", traffic: "Sequence[Traffic]") -> "Table":
+    """Add what the model leaves out in these regimes, and the slots that are left out."""
+    import numpy as np  # noqa: PLC0415
+
+    from oracle.summaries.levers_experts import experts_notes  # noqa: PLC0415
+
+    batch = np.concatenate([each.regime.concurrency for each in traffic])
+    idle = idle_notes([slot for each in traffic for slot in each.idle])
+    return replace(page, notes=(*page.notes, *experts_notes(deployment, batch), *idle))
+
+
+def idle_notes(idle: "Sequence[str]") -> tuple[str, ...]:
+    """Name the slots in which nothing was in flight."""
+    from oracle.errors import printable  # noqa: PLC0415
+
+    if not idle:
+        return ()
+    named = ", ".join(printable(slot) for slot in idle[:6]) + (" …" if len(idle) > 6 else "")
+    return (f"nothing in flight, so nothing to decide: {named}",)
+
+
+def page_notes(found: "Answer", fitted: "Fitted | None", idle: "Sequence[str]" = ()) -> tuple[str, ...]:
+    """Say what the page of one regime rests on, and what its model leaves out there."""
+    from oracle.levers.advised import set_in  # noqa: PLC0415
+    from oracle.summaries.levers_experts import experts_notes  # noqa: PLC0415
+
+    return (*origin_notes(fitted), *experts_notes(found.deployment, set_in(found)[0].batch), *idle_notes(idle))
 
 
 def origin_notes(fitted: "Fitted | None") -> tuple[str, ...]:
@@ -154,11 +206,34 @@ def origin_notes(fitted: "Fitted | None") -> tuple[str, ...]:
         "as 1, so nothing that rests on it is certain; measure again, over the same prompts at both precisions"
         for each in outside
     )
+    missing = () if fitted is None else tuple(f"not fitted, so as stated below: {each}" for each in fitted.missing)
     known = [] if fitted is None else [name for name in ("etas", "overhead") if getattr(fitted, name)]
     if not known:
-        return ("a closed-form model with the parameters stated below; none of them was fitted from measurements",)
+        said = "a closed-form model with the parameters stated below; none of them was fitted from measurements"
+        return (said, *missing)
     named = " and ".join({"etas": "eta", "overhead": "overhead of a round"}[name] for name in known)
     return (
         f"a closed-form model; fitted from measurements: {named}; the other parameters are as stated below",
         *clipped,
+        *missing,
+        *_doubts(fitted),
     )
+
+
+def _doubts(fitted: "Fitted | None") -> list[str]:
+    """Say where the line through the measured steps is not to be relied on."""
+    found = None if fitted is None else fitted.overhead
+    if found is None:
+        return []
+    said = []
+    if found.is_held:
+        said.append(
+            "the measured steps ask for negative host work, so it is held at 0 and verification alone is fitted: they "
+            "contradict the model, or each other; see Overhead from measured steps"
+        )
+    if found.is_loose:
+        said.append(
+            f"the overhead fits the measured steps badly: {found.residual_ms:.3g} ms are left over where speculation "
+            f"adds {found.added_ms:.3g} ms on average; measure again, over more steps, before relying on what follows"
+        )
+    return said

@@ -63,10 +63,12 @@ def gather(
         Faulty inputs. What they lack only leaves a section out.
     """
     from oracle.costs import LengthRange  # noqa: PLC0415
+    from oracle.digests import Stamps  # noqa: PLC0415
     from oracle.pages import Absent, Material  # noqa: PLC0415
     from oracle.pages.material import DESCRIBED  # noqa: PLC0415
     from oracle.provenance import provenance  # noqa: PLC0415
 
+    stamps = Stamps(read := [*files.paths, *inputs])
     asked = {name: reading[name] for name in ("k_min", "k_max", "unique_experts")}
     more = {"unique_experts": reading["unique_experts"], "threads": reading["threads"]}
     with _warned() as said:
@@ -87,8 +89,8 @@ def gather(
         found["serving"] = _or_absent(lambda: _serving(files, model, reading))
         step("illustrations")
         found |= _illustrations(files, model, span, more)
-    read = [*files.paths, *inputs]
     origin = provenance("report", {**asked, "match_is": files.match_is, **stated.names}, read)
+    stamps.check()
     study = replace(study, source=_without_folders(study.source, read))
     told = dict.fromkeys(_without_folders(one, read) for one in said)
     for name, one in found.items():
@@ -214,7 +216,7 @@ def _contrasts(files: "TraceFiles", model: "LatencyModel", span: "LengthRange", 
 
 def _serving(files: "TraceFiles", model: "LatencyModel", reading: Mapping[str, Any]) -> "Studied":
     """At which batch sizes speculation pays, as ``draft-oracle crossover`` answers where nothing else is asked."""
-    from oracle.cli.crossover_inputs import lengths_of  # noqa: PLC0415
+    from oracle.cli.crossover_inputs import FROM_TRACES, lengths_of  # noqa: PLC0415
     from oracle.crossover.study import Question, study_windows  # noqa: PLC0415
     from oracle.crossover.windows import COLUMNS, read_windows  # noqa: PLC0415
     from oracle.study import carried_length  # noqa: PLC0415
@@ -223,7 +225,7 @@ def _serving(files: "TraceFiles", model: "LatencyModel", reading: Mapping[str, A
     lengths, notes = lengths_of(model, reading["k_max"], carried_length(opened))
     windows = read_windows(opened, max(lengths))
     found = study_windows(windows, model, lengths, Question(noise=_NOISE), threads=reading["threads"])
-    return replace(found, notes=(*notes, *found.notes))
+    return replace(found, notes=(*notes, FROM_TRACES, *found.notes))
 
 
 def _illustrations(

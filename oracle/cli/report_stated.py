@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from oracle.cli.levers_inputs import answered, origin_notes, read_asked
+from oracle.cli.levers_inputs import answered, page_notes, read_asked, shared_of
 from oracle.cli.pool import answered_plan
 
 if TYPE_CHECKING:
@@ -79,9 +79,9 @@ def _levers(asked: "Asked") -> "Levers":
         shown, first = answers[0], asked.traffic[0]
         name = printable(first.tenant or first.slots[0])
         which = f"{name}, the first of {len(answers):,} regimes" if len(answers) > 1 else ""
-    more = answer_tables(shown, asked.fitted, origin_notes(asked.fitted)) if which else []
+    more = answer_tables(shown, asked.fitted, page_notes(shown, asked.fitted)) if which else []
     whole = (*tables, *(table for table in more if table.name not in known))
-    return Levers(whole, tuple(plans), shown, which, asked.fitted)
+    return Levers(whole, tuple(plans), shown, which, asked.fitted, shared_of(asked))
 
 
 def _busiest(asked: "Asked") -> "tuple[Answer, str]":

@@ -10,6 +10,7 @@ from oracle.crossover import pays
 from oracle.crossover.costs import ASSUMED, EXTRAPOLATED, BatchCosts, Scaling, batch_costs, draft_request
 from oracle.crossover.jackknife import half_widths
 from oracle.crossover.pays import Crossings
+from oracle.crossover.schedule import claimed, schedule
 from oracle.crossover.sensitivity import break_evens
 from oracle.crossover.traffic import Traffic
 from oracle.errors import InputError
@@ -24,7 +25,7 @@ class Crossover:
     ----------
     lengths
         Draft lengths that may be chosen, 0 included.
-    traffic, costs
+    traffic, costs, scaling, kv_tokens
         What it rests on.
     round_ms, speed_up, half_width : (B, K + 1) float64
         Milliseconds of a round of those requests that run; tokens a second over those of K = 0 and half its 95 %
@@ -55,12 +56,14 @@ class Crossover:
     ranges
         The schedule: batch sizes (both ends included) and their draft length.
     noise
-        Share of the best rate that the schedule may lose.
+        Share of the rate that counts as nothing in the schedule.
     """
 
     lengths: tuple[int, ...]
     traffic: Traffic
     costs: BatchCosts
+    scaling: Scaling
+    kv_tokens: int | None
     round_ms: NDArray[np.float64]
     speed_up: NDArray[np.float64]
     half_width: NDArray[np.float64]
@@ -91,6 +94,21 @@ class Crossover:
         at = np.arange(self.most)
         with np.errstate(invalid="ignore"):
             return np.asarray(np.abs(self.speed_up[at, self.best] - 1) > self.half_width[at, self.best])
+
+    @property
+    def scheduled(self) -> NDArray[np.int64]:
+        """Draft length that the schedule sets, (B,)."""
+        return np.repeat([k for _, k in self.ranges], [last - first + 1 for (first, last), _ in self.ranges])
+
+    @property
+    def unclaimed(self) -> NDArray[np.bool_]:
+        """Whether K = 0 is set although some K >= 1 pays: within the noise or not significantly, (B,)."""
+        return np.asarray((self.scheduled == 0) & (self.states == pays.ON))
+
+    @property
+    def filled(self) -> NDArray[np.bool_]:
+        """Whether drafts go on although none is claimed, to save a range, (B,)."""
+        return np.asarray((self.scheduled > 0) & ~claimed(self.speed_up, self.half_width, self.noise).any(axis=1))
 
     @property
     def extrapolated(self) -> NDArray[np.bool_]:
@@ -129,7 +147,7 @@ def crossover(
     kv_tokens
         Tokens that the KV cache holds; None: no end.
     noise
-        Share of the best rate that the schedule may lose for fewer ranges.
+        Share of the rate that counts as nothing in the schedule.
 
     Raises
     ------
@@ -145,14 +163,17 @@ def crossover(
     whole_ms = pays.for_all(ms, running)
     speed_up = pays.speed_ups(whole_ms, traffic.mean_length)
     states = pays.states_of(speed_up, running == np.arange(1, most + 1)[:, None])
+    half_width = _half_widths(traffic, costs, running, speed_up)
     kv_read_needed, floor_most = break_evens(costs, traffic, running)
     return Crossover(
         lengths=tuple(sorted({0, *lengths})),
         traffic=traffic,
         costs=costs,
+        scaling=scaling,
+        kv_tokens=kv_tokens,
         round_ms=ms,
         speed_up=speed_up,
-        half_width=_half_widths(traffic, costs, running, speed_up),
+        half_width=half_width,
         running=running,
         states=states,
         best=pays.best_length(speed_up),
@@ -172,7 +193,7 @@ def crossover(
         limit=_limit(traffic, costs),
         most_requests=fits,
         clipped=most < traffic.most,
-        ranges=tuple(pays.fewest_ranges(speed_up, noise)),
+        ranges=tuple(schedule(speed_up, half_width, noise)),
         noise=noise,
     )
 

@@ -4,7 +4,7 @@ The number of requests stays; they come from 1, 2, 4, … tenants in equal parts
 differences are paired, and intervals leave the same clusters out of both sides. Which tenants there are is given.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,8 +30,8 @@ class MixingCost:
         What the popularity-weighted formula says.
     extra, extra_half
         Experts more than with one tenant, paired.
-    extra_formula
-        The same by the popularity-weighted formula.
+    extra_formula, share_formula
+        Experts, and share of the cost per token, by the popularity-weighted formula: it takes tokens as independent.
     extra_ms, extra_ms_half
         Milliseconds more a round.
     share, share_half
@@ -54,6 +54,7 @@ class MixingCost:
     extra_ms_half: float
     share: float
     share_half: float
+    share_formula: float
     distinct: bool
 
 
@@ -63,6 +64,19 @@ def tenant_counts(tenants: int) -> tuple[int, ...]:
     while 2 * counts[-1] <= tenants:
         counts.append(2 * counts[-1])
     return tuple(dict.fromkeys([*counts, tenants]))
+
+
+def measured_and_beyond(
+    mixing: Sequence[MixingCost], lengths: Sequence[int]
+) -> tuple[list[MixingCost], list[MixingCost]]:
+    """Give several tenants at these draft lengths: what was measured, and what only the formula can tell.
+
+    Where one tenant's batches hold a cluster twice, measuring would count texts that recur as the tenant's. If that is
+    so at every batch size, all count as measured.
+    """
+    several = [each for each in mixing if each.tenants > 1 and each.draft_length in lengths]
+    distinct = [each for each in several if each.distinct]
+    return (distinct, [each for each in several if not each.distinct]) if distinct else (several, [])
 
 
 def mixing_costs(
@@ -85,9 +99,16 @@ def mixing_costs(
     def ms(U: NDArray[np.float64]) -> NDArray[np.float64]:
         return costs.round_ms(U[..., :most, :], traffic.context_len)
 
+    def formula_ms(each: BatchExperts) -> NDArray[np.float64]:
+        U = np.full_like(one.mean, np.nan)
+        U[np.array(shown) - 1] = each.popularity
+        return ms(U)
+
     found = []
+    alone = formula_ms(one)
     for count, several in sorted(measured.items()):
         extra_ms = ms(several.mean) - ms(one.mean)
+        by_formula = formula_ms(several) / alone - 1
         left_ms, left_one = ms(several.left_out), ms(one.left_out)
         halves = [
             half_widths(each)
@@ -120,6 +141,7 @@ def mixing_costs(
                         extra_ms_half=time,
                         share=float(extra_ms[b, k]) / base,
                         share_half=share,
+                        share_formula=float(by_formula[b, k]),
                         distinct=min(one.distinct_to, several.distinct_to) >= B,
                     )
                 )

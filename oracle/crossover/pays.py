@@ -173,39 +173,6 @@ def large_batch_speed_ups(
         return np.asarray(rate / rate[0])
 
 
-def fewest_ranges(speed_up: NDArray[np.float64], noise: float) -> list[tuple[tuple[int, int], int]]:
-    """Draft lengths by ranges of batch sizes, as few ranges as keep every batch size within the noise of its best.
-
-    A range goes on while one draft length stays within the noise, and takes the length that lasts longest, the shorter
-    of equals: no other choice gives fewer ranges. K = 0 where nothing is known.
-
-    Parameters
-    ----------
-    speed_up : (B, K + 1)
-        NaN where a length is not known or not possible.
-    noise
-        Share of the best rate that a choice may lose.
-    """
-    rate = np.where(np.isnan(speed_up), -np.inf, speed_up)
-    best = rate.max(axis=1)
-    fine = rate >= best[:, None] * (1 - noise)
-    fine[~np.isfinite(best)] = np.arange(speed_up.shape[1]) == 0
-    ranges: list[tuple[tuple[int, int], int]] = []
-    start = 0
-    while start < len(fine):
-        ends = _ends(fine, start)
-        k = int(np.argmax(ends))
-        ranges.append(((start + 1, int(ends[k])), k))
-        start = int(ends[k])
-    return ranges
-
-
-def _ends(fine: NDArray[np.bool_], start: int) -> NDArray[np.int64]:
-    """For each draft length, the first batch (by index) from `start` on at which it is not fine."""
-    bad = ~fine[start:]
-    return np.asarray(start + np.where(bad.any(axis=0), np.argmax(bad, axis=0), len(bad)))
-
-
 def running_requests(most: int, fits: NDArray[np.int64]) -> NDArray[np.int64]:
     """Requests that run of 1 … `most`, those that fit: (B, K + 1)."""
     return np.minimum(np.arange(1, most + 1)[:, None], fits)

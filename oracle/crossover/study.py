@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from oracle.crossover.answer import Crossover, crossover
 from oracle.crossover.costs import Scaling
 from oracle.crossover.mixing import MixingCost, mixing_costs, tenant_counts
+from oracle.crossover.pays import ON
 from oracle.crossover.sampling import comparable_tenants, sample_paths
 from oracle.crossover.traffic import Traffic, from_windows
 from oracle.crossover.unique_experts import BatchExperts, cluster_groups, measure, with_exact_singles
@@ -63,6 +64,8 @@ class Studied:
         Batch sizes for which formulas are there.
     mixing
         What mixing tenants costs; empty where there are fewer than two to compare.
+    num_experts, top_k
+        Of the target.
     notes
         What a reader must know.
     """
@@ -71,7 +74,17 @@ class Studied:
     experts: dict[int, BatchExperts]
     shown: tuple[int, ...]
     mixing: tuple[MixingCost, ...]
+    num_experts: int
+    top_k: int
     notes: tuple[str, ...]
+
+    @property
+    def shown_lengths(self) -> list[int]:
+        """Draft lengths of which experts are shown: none, the one that is best at most batch sizes, the longest."""
+        answer = self.answer
+        on = answer.best[answer.states == ON]
+        middle = int(np.bincount(on).argmax()) if len(on) else answer.lengths[1]
+        return sorted({0, middle, answer.lengths[-1]})
 
 
 def shown_sizes(most: int, measured: Sequence[int] = ()) -> tuple[int, ...]:
@@ -121,7 +134,7 @@ def study_windows(
         notes.append(
             f"batches hold {question.tenants} tenants in equal parts; acceptance and context are those of all traffic"
         )
-    return Studied(answer, experts, shown, tuple(mixing), tuple(notes))
+    return Studied(answer, experts, shown, tuple(mixing), windows.num_experts, windows.top_k, tuple(notes))
 
 
 def _with(traffic: Traffic, question: Question) -> Traffic:

@@ -138,7 +138,7 @@ def read_windows(
     for traces in files:
         wanted = chosen[(chosen >= start) & (chosen < start + traces.generations)] - start
         if traces.positions:
-            parts.append(_part(traces, k_max, wanted, len(chosen), tenant_is, (seed, start)))
+            parts.append(_part(traces, k_max, wanted, len(chosen), tenant_is, seed, start))
             assert traces.layers is not None
             assert traces.top_k is not None
             assert traces.num_experts is not None
@@ -154,9 +154,12 @@ def read_windows(
 
 
 def _part(
-    traces: Traces, k_max: int, wanted: NDArray[np.int64], of: int, tenant_is: str, seed: tuple[int, int]
+    traces: Traces, k_max: int, wanted: NDArray[np.int64], of: int, tenant_is: str, seed: int, first: int
 ) -> _Part:
-    """Work out weights and sums of a batch, and keep windows of the generations that are wanted."""
+    """Work out weights and sums of a batch, and keep windows of the generations that are wanted.
+
+    `first` is the number of its first generation in all traces.
+    """
     assert traces.experts is not None
     problem = make_problem(traces, k_max, "routing")
     offsets = traces.offsets
@@ -175,9 +178,8 @@ def _part(
     width = traces.experts[0].size * traces.experts.itemsize * (k_max + 1)
     most = int(np.clip(MOST_BYTES // (of * width), 1, MOST_WINDOWS))
     counts = np.minimum(np.maximum(lengths[wanted] - k_max, 0), most)
-    rng = np.random.default_rng(seed)
     starts = [
-        offsets[g] + np.sort(rng.choice(lengths[g] - k_max, n, replace=False))
+        offsets[g] + _places(int(lengths[g]) - k_max, int(n), (seed, first + int(g)))
         for g, n in zip(wanted, counts, strict=True)
         if n
     ]
@@ -198,6 +200,11 @@ def _part(
         sums[kept],
         AVERAGES in traces.cluster_of,
     )
+
+
+def _places(positions: int, kept: int, seed: tuple[int, int]) -> NDArray[np.int64]:
+    """Choose positions of one generation; its number is in the seed, so how traces are batched moves nothing."""
+    return np.sort(np.random.default_rng(seed).choice(positions, kept, replace=False))
 
 
 def _joined(parts: list[_Part], shape: tuple[int, int, int], tenant_is: str, generations: int) -> Windows:

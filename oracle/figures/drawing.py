@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oracle.errors import printable
+from oracle.figures.narrow import WIDTH, arranged, fit, is_narrow
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -54,10 +55,16 @@ def panels(
     import matplotlib as mpl  # noqa: PLC0415  # slow to import
     from matplotlib.figure import Figure as Canvas  # noqa: PLC0415
 
+    count = columns * rows
+    if is_narrow():
+        columns, rows, more = arranged(columns, rows, more)
+        width = WIDTH / columns
     with mpl.rc_context(_STYLE):
         figure = Canvas(figsize=(width * columns, height * rows), layout="constrained")
         axes = np.atleast_1d(np.asarray(figure.subplots(rows, columns, **more))).reshape(-1).tolist()
-        yield figure, axes
+        for unused in axes[count:]:
+            unused.remove()
+        yield figure, axes[:count]
 
 
 def save(figure: "Figure", path: Path) -> Path:
@@ -65,6 +72,8 @@ def save(figure: "Figure", path: Path) -> Path:
     import matplotlib as mpl  # noqa: PLC0415
 
     with mpl.rc_context(_STYLE):
+        if is_narrow():
+            fit(figure)
         if path.suffix == ".png":
             figure.savefig(path, format="png", dpi=_PNG_DPI, metadata={"Software": "draft-oracle"})
         else:

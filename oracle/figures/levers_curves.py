@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from oracle.levers.advised import admitted_regime, set_in
 from oracle.levers.answer import Answer
 from oracle.levers.break_even import precision_ratio, prefix_share_needed, repetitiveness_needed
 from oracle.levers.cost import accept, capacity, overhead, round_length
@@ -46,7 +47,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class Observed:
-    """The traffic now, as a point: `low` and `high` are the ends of the interval on `y`, equal to it without one."""
+    """A point of the traffic as is or as admitted; `low`, `high`: ends of the interval on `y`, `y` without one."""
 
     x: float
     y: float
@@ -62,6 +63,11 @@ class Observed:
 def observed(found: Answer, share: str, x: float) -> Observed:
     """Give the observed repetitiveness or prefix share, to be drawn at `x`."""
     return Observed(x, *(float(getattr(each, share)) for each in (found.regime, found.low, found.high)))
+
+
+def admitted_now(found: Answer) -> float:
+    """Requests in flight as they are, or as many as the advised cap admits."""
+    return float(admitted_regime(found).concurrency)
 
 
 def has_bands(found: Answer) -> bool:
@@ -88,7 +94,7 @@ def whole_numbers(top: float, points: int, more: Sequence[float] = ()) -> Number
 def repetitiveness_curves(found: Answer) -> list[Curve]:
     """Give r*(C) of every precision; nan where speculation never pays."""
     knees = _knees(found)
-    here = float(found.regime.concurrency)
+    here = admitted_now(found)
     C = whole_numbers(max(1.3 * max(knees), 1.1 * here, 8.0), _POINTS, [*knees, here])
     at = found.regime.having(concurrency=C)
 
@@ -109,11 +115,12 @@ def repetitiveness_curves(found: Answer) -> list[Curve]:
 def prefix_share_curves(found: Answer) -> list[Curve]:
     """Give rho*(B), one line for all precisions unless prefill differs between them; the others have a knee only."""
     deployment, regime = found.deployment, found.regime
-    chosen = deployment.precisions[found.joint.configuration().precision]
+    decided, _ = set_in(found)
+    chosen = deployment.precisions[decided.configuration().precision]
     knees = _knees(found)
     # from this batch on the cache never pays
     never = 1 / max(float(prefix_share_needed(deployment, chosen, regime, np.array(1.0))), 1e-300)
-    widest = min(1.1 * max(knees), max(1.5 * never, 1.2 * float(found.joint.batch)))
+    widest = min(1.1 * max(knees), max(1.5 * never, 1.2 * float(decided.batch)))
     B, none = np.linspace(0.0, widest, _POINTS), np.zeros(0)
     pairs = list(zip(_precisions(found), knees, strict=True))
     if deployment.prefill_by_precision:
@@ -151,6 +158,7 @@ def round_length_curves(found: Answer) -> list[Curve]:
 def round_length_here(found: Answer) -> tuple[float, float, float]:
     """Give acceptance and tokens a round at the chosen precision, and the tokens above which speculation pays."""
     deployment, regime = found.deployment, found.regime
-    chosen = deployment.precisions[found.joint.configuration().precision]
-    needed = 1 + float(overhead(deployment, chosen, regime, found.joint.batch))
+    decided, _ = set_in(found)
+    chosen = deployment.precisions[decided.configuration().precision]
+    needed = 1 + float(overhead(deployment, chosen, regime, decided.batch))
     return float(accept(deployment, chosen, regime)), float(round_length(deployment, chosen, regime)), needed

@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oracle.figures.drawing import label, panels, save
-from oracle.figures.levers import log_concurrency, mark_observed
+from oracle.figures.levers import head, log_concurrency, mark_experts, mark_observed
 from oracle.figures.levers_curves import observed, whole_numbers
+from oracle.levers.advised import NOISE, advise
 from oracle.levers.answer import Answer
 from oracle.levers.procedure import Configuration, configurations, decide_joint, decide_ordered, regret
 from oracle.levers.regime import Regime
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _CELLS = (120, 101)  # concurrency, repetitiveness
+_CAPPED = "..."
 NOTHING = 1e-9  # a regret of rounding only
 # one colour a precision, lighter for fewer levers
 _FAMILIES = (
@@ -39,12 +41,15 @@ class Cells:
         Whole numbers.
     repetitiveness : (m,) float64
     values : (m, n) int64 or float64
-        Which of `configurations` is the cheapest; or the regret, a share of the joint minimum.
+        Which of `configurations` is advised; or the regret, a share of the joint minimum.
+    capped : (m, n) bool
+        Where admission is capped; None in a map of regret, which caps nothing.
     """
 
     concurrency: NDArray[np.float64]
     repetitiveness: NDArray[np.float64]
     values: NDArray[Any]
+    capped: NDArray[np.bool_] | None = None
 
 
 def _grid(found: Answer) -> tuple[NDArray[np.float64], NDArray[np.float64], Regime]:
@@ -55,14 +60,15 @@ def _grid(found: Answer) -> tuple[NDArray[np.float64], NDArray[np.float64], Regi
 
 
 def decision_cells(found: Answer) -> Cells:
-    """Decide all three levers for every concurrency and repetitiveness, all else as it is."""
+    """Advise all three levers and a cap for every concurrency and repetitiveness, all else as it is."""
     C, r, grid = _grid(found)
-    decided = decide_joint(found.deployment, grid)
+    advised = advise(found.deployment, grid)
+    decided = advised.decided
     values = np.zeros(grid.shape, np.int64)
     for i, each in enumerate(configurations(found.deployment)):
         here = decided.precision == each.precision
         values[here & (decided.speculation_on == each.speculation_on) & (decided.cache_on == each.cache_on)] = i
-    return Cells(C, r, values)
+    return Cells(C, r, values, advised.capped)
 
 
 def regret_cells(found: Answer) -> Cells:
@@ -72,7 +78,7 @@ def regret_cells(found: Answer) -> Cells:
 
 
 def decision_map(found: Answer, path: Path) -> Path:
-    """Draw the cheapest configuration by concurrency and repetitiveness, all else as it is."""
+    """Draw what is advised by concurrency and repetitiveness, all else as it is; hatched: with admission capped."""
     from matplotlib.colors import ListedColormap  # noqa: PLC0415
     from matplotlib.patches import Patch  # noqa: PLC0415
 
@@ -92,9 +98,13 @@ def decision_map(found: Answer, path: Path) -> Path:
         )
         seen = np.unique(cells.values).tolist()
         handles = [Patch(facecolor=colors[i], edgecolor="#666666", label=name_of(found, every[i])) for i in seen]
+        if cells.capped is not None and cells.capped.any():
+            _hatch(ax, cells, cells.capped)
+            said = f"a cap saves {100 * NOISE:g} % or more"
+            handles.append(Patch(facecolor="white", edgecolor="#666666", hatch=_CAPPED, label=said))
         figure.legend(handles=handles, loc="outside right center")
         _here(found, ax, cells)
-        ax.set_title(f"prefix share {float(found.regime.prefix_share):g}; the diamond is the traffic now")
+        head(ax, f"What to set; prefix share {float(found.regime.prefix_share):g}; the diamond is the traffic now")
         return save(figure, path)
 
 
@@ -115,7 +125,7 @@ def regret_map(found: Answer, path: Path) -> Path:
         )
         figure.colorbar(mesh, ax=ax, label="% dearer than the joint minimum")
         _here(found, ax, cells)
-        ax.set_title(f"the source's order, read literally: {dearer(cells)}")
+        head(ax, f"The source's order, read literally, without a cap: {dearer(cells)}")
         return save(figure, path)
 
 
@@ -129,8 +139,16 @@ def dearer(cells: Cells) -> str:
     return "dearer in all of this picture" if lost == cells.values.size else f"dearer in {said} % of this picture"
 
 
+def _hatch(ax: "Axes", cells: Cells, where: NDArray[np.bool_]) -> None:
+    """Hatch cells, and draw the edge between them and the rest."""
+    at = (cells.concurrency, cells.repetitiveness, where.astype(np.float64))
+    ax.contourf(*at, levels=[0.5, 1.5], colors="none", hatches=[_CAPPED])
+    ax.contour(*at, levels=[0.5], colors="#666666", linewidths=0.9)
+
+
 def _here(found: Answer, ax: "Axes", cells: Cells) -> None:
     """Mark the traffic now, and label the axes."""
+    mark_experts(ax, found)
     mark_observed(ax, observed(found, "repetitiveness", float(found.regime.concurrency)))
     ax.set_xlim(cells.concurrency[0], cells.concurrency[-1])
     ax.set_ylim(0, 1)

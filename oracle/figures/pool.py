@@ -13,7 +13,8 @@ from oracle.pool.answer import Choice, PoolAnswer
 from oracle.pool.budget import Budget, name_of, tenants_in
 from oracle.pool.early_exit import savings
 from oracle.pool.plan import GIB
-from oracle.pool.times import Numbers, round_line, step_ms
+from oracle.pool.times import Numbers, round_line, step_ms, with_reading
+from oracle.pool.timing import Reading
 from oracle.pool.worth import Worth
 
 if TYPE_CHECKING:
@@ -70,17 +71,17 @@ def memory_bars(found: PoolAnswer, path: Path) -> Path:
         for i, (_, laid) in enumerate(laid_out):
             end = max(usable, (laid.usable_bytes - laid.pool_bytes) / GIB)
             ax.annotate(_said(laid), (end, i), (4, 0), textcoords="offset points", va="center", fontsize=8)
+        where = f"GiB (2^30 bytes); line: {usable:.2f} {'of pool' if found.plan.memory.is_pool else 'usable'}"
         if found.chosen is not None and len(names) > len(found.choices):
-            ax.set_title(f"below the dotted line: at {names[found.chosen]}, the first that fits")
+            where += f"\nbelow the dotted line: at {names[found.chosen]}, the first that fits"
             ax.axhline(len(found.choices) - 0.5, color=GREY, linewidth=0.7, linestyle=":")
+        ax.set_title("arithmetic on the plan as stated")
         ax.axvline(usable, color="black", linewidth=1.0)
         ax.set_yticks(range(len(names)), names)
         ax.invert_yaxis()
         ax.grid(visible=False, axis="y")
         ax.set_xlim(right=1.25 * max(float(before.max()), usable))
-        ax.set_xlabel(
-            f"GiB (2^30 bytes); line: {usable:.2f} GiB {'of pool' if found.plan.memory.is_pool else 'usable'}"
-        )
+        ax.set_xlabel(where)
         figure.legend(*ax.get_legend_handles_labels(), loc="outside upper center", ncols=3)
         return save(figure, path)
 
@@ -93,7 +94,7 @@ def _said(laid: Budget) -> str:
 
 def has_tenants(found: PoolAnswer) -> bool:
     """Whether there is a pool of tenants and a speed-up that could displace them."""
-    return found.chosen is not None and found.plan.kv is not None and any(i == found.chosen for i, _ in found.worths)
+    return found.chosen is not None and bool(found.plan.tenants) and any(i == found.chosen for i, _ in found.worths)
 
 
 @dataclass(frozen=True)
@@ -106,14 +107,16 @@ class DraftLine:
         The speed-up as stated.
     draft_bytes, tenants : (n,) float64
         Sizes of draft, and tenants that fit beside each; none where it has no weights, hence no other size.
-    gain : (n,) float64
-        Tokens a second of a full pool over those without; None where times or acceptance were left open.
+    gain, hidden_gain : (n,) float64
+        Tokens a second of a full pool over those without, with verification added to reading and with computing hidden
+        behind it; None where times or acceptance were left open, and where it makes no difference.
     """
 
     worth: Worth
     draft_bytes: Numbers
     tenants: Numbers
     gain: Numbers | None
+    hidden_gain: Numbers | None
 
 
 def draft_lines(found: PoolAnswer) -> list[DraftLine]:
@@ -123,7 +126,8 @@ def draft_lines(found: PoolAnswer) -> list[DraftLine]:
         count = _SIZES if each.having.draft_bytes else 0
         sizes = np.linspace(0.0, each.without.pool_bytes, count).round()
         held = np.array([_held(each, int(size)) for size in sizes], dtype=np.float64)
-        lines.append(DraftLine(each, sizes, held, _gain(found, each, sizes, held)))
+        gains = [_gain(found, reading, way, sizes, held) for reading, way in zip(each.readings, Reading, strict=False)]
+        lines.append(DraftLine(each, sizes, held, gains[0], gains[1] if len(gains) > 1 else None))
     return lines
 
 
@@ -133,11 +137,11 @@ def _held(each: Worth, size: int) -> int:
     return 0 if mean is None else tenants_in(each.without.pool_bytes - size, mean)
 
 
-def _gain(found: PoolAnswer, each: Worth, sizes: Numbers, held: Numbers) -> Numbers | None:
-    """Tokens a second with a draft of every size over those without."""
-    served = found.choices[found.chosen or 0].served
-    line = round_line(found.plan, served, each.speedup, held)
-    step = step_ms(found.plan, served, each.without.tenants or 0)
+def _gain(found: PoolAnswer, each: Worth, way: Reading, sizes: Numbers, held: Numbers) -> Numbers | None:
+    """Tokens a second with a draft of every size over those without, by one reading."""
+    plan, served = with_reading(found.plan, way), found.choices[found.chosen or 0].served
+    line = round_line(plan, served, each.speedup, held)
+    step = step_ms(plan, served, each.without.tenants or 0)
     if line is None or step is None or each.speedup.length is None or each.gain is None:
         return None
     took = line.fixed_ms + line.ms_per_draft_byte * sizes
@@ -149,14 +153,19 @@ def tenants_by_draft_size(found: PoolAnswer, path: Path) -> Path:
     lines = draft_lines(found)
     without = lines[0].worth.without
     timed = any(line.worth.gain is not None for line in lines)
-    with panels(1, 2 if timed else 1, width=6.2, height=2.5, sharex=True) as (figure, axes):
+    with panels(1, 2 if timed else 1, width=6.2, height=2.7, sharex=True) as (figure, axes):
         for i, line in enumerate(lines):
             _draft_line(axes, line, i)
         axes[0].axhline(without.tenants or 0, color="black", linewidth=0.8)
         axes[0].set_ylabel("tenants that fit")
         axes[0].set_ylim(bottom=0)
-        axes[0].set_title("marks: the draft as stated; black: without drafts; dotted verticals: the largest that pays")
+        axes[0].set_title(
+            f"model output for the plan as stated, at {label(served_name(found, found.choices[found.chosen or 0]))}\n"
+            "marks: the draft as stated; black: without drafts; dotted verticals: the largest that pays"
+        )
         if timed:
+            if any(line.worth.hidden is not None for line in lines):
+                axes[1].set_title("lines and marks: verification added to reading; bands: up to hidden behind it")
             axes[1].axhline(1.0, color="black", linewidth=0.8)
             axes[1].set_ylabel("tokens/s over those without")
             axes[1].set_ylim(bottom=0)
@@ -178,11 +187,21 @@ def _draft_line(axes: "Sequence[Axes]", line: DraftLine, i: int) -> None:
     axes[0].plot(line.draft_bytes / GIB, line.tenants, color=color, linestyle=style)
     if line.gain is not None:
         axes[1].plot(line.draft_bytes / GIB, line.gain, color=color, linestyle=style)
+    if line.gain is not None and line.hidden_gain is not None:
+        axes[1].fill_between(line.draft_bytes / GIB, line.gain, line.hidden_gain, color=color, alpha=0.25, linewidth=0)
     if worth.gain is not None:
         axes[1].plot([here], [worth.gain], color=color, marker=mark, linestyle="none", clip_on=False)
-    if worth.most_draft_bytes is not None and worth.most_draft_bytes >= 0:
+    if worth.hidden is not None and worth.gain is not None and worth.hidden.gain is not None:
+        axes[1].vlines(here, worth.gain, worth.hidden.gain, color=color, linewidth=2.5, alpha=0.5, clip_on=False)
+    for size in largest_that_pay(worth):
         for ax in axes:
-            ax.axvline(worth.most_draft_bytes / GIB, color=color, linewidth=0.9, linestyle=":")
+            ax.axvline(size / GIB, color=color, linewidth=0.9, linestyle=":")
+
+
+def largest_that_pay(worth: Worth) -> list[float]:
+    """Give the largest draft that pays by each reading, where one does."""
+    sizes = [reading.most_draft_bytes for reading in worth.readings]
+    return list(dict.fromkeys(size for size in sizes if size is not None and size >= 0))
 
 
 def early_exit_lines(found: PoolAnswer) -> tuple[Numbers, dict[str, Numbers]]:
@@ -220,6 +239,7 @@ def early_exit_by_batch(found: PoolAnswer, path: Path) -> Path:
             ax.annotate(f"{asked:,} tenants", middle, (4, 0), textcoords="offset points", fontsize=8)
         ax.set_xscale("log")
         plain_ticks(ax)
+        ax.set_title("model output: expected for the exits as stated")
         ax.set_xlabel("batch size B")
         ax.set_ylabel("% of a step's time saved")
         figure.legend(*ax.get_legend_handles_labels(), loc="outside upper center", ncols=2)

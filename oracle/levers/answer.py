@@ -121,12 +121,16 @@ class Answer:
 
 @dataclass(frozen=True)
 class Fitted:
-    """What was fitted from measurements and put into the deployment; empty where it was not measured."""
+    """What was fitted from measurements and put into the deployment; empty where it was not measured.
+
+    `missing` says of each quantity that was not fitted what it takes.
+    """
 
     etas: tuple[FittedEta, ...] = ()
     overhead: FittedOverhead | None = None
     chains: tuple[FittedChain, ...] = ()
     identified: tuple[Identified, ...] = ()
+    missing: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -206,6 +210,10 @@ def _other_assumptions(deployment: Deployment) -> list[tuple[str, Deployment]]:
         ("cached prefixes shared in memory", replace(deployment, kv_shared_on_hit=True)),
         ("prefill faster with fewer bytes", replace(deployment, prefill_by_precision=True)),
     ]
+    if deployment.reads_grow:
+        others.append(("every pass reads all experts", replace(deployment, reads_grow=False)))
+    elif deployment.experts is not None:
+        others.append(("experts read grow with the pass", replace(deployment, reads_grow=True)))
     for reading in ("stationary", "renewal"):
         chained = replace(how, reading=reading, autocorrelation=0.4)
         others.append((f"matches a chain, {reading}, x = 0.4", replace(deployment, speculation=chained)))

@@ -21,10 +21,12 @@ from oracle.levers.cost import (
     verify_ms,
 )
 from oracle.levers.deployment import Deployment, Precision
+from oracle.levers.experts import left_out_share, log_missed
 from oracle.levers.matches import accept_needed
 from oracle.levers.regime import Numbers, Regime
 
 _HALVINGS = 60
+_ALL_READ = 37.0  # e^-37 is below the spacing of float64
 
 
 def repetitiveness_needed(
@@ -56,8 +58,41 @@ def speculation_batches(deployment: Deployment, precision: Precision, regime: Re
     -------
     low, high : (…,) float64
         high <= low where there are none. Without KV reads low is 0: it pays below a batch size. With them it may pay
-        above one only, since the step that host work adds to then grows with the batch.
+        above one only, since the step that host work adds to then grows with the batch. Where the experts read grow
+        with the pass it may pay in more than one range: the last, as the largest batches are those of a full server.
     """
+    found = _batches_of_full_reads(deployment, precision, regime)
+    return found if not left_out_share(deployment) else _last_range(deployment, precision, regime, *found)
+
+
+def _last_range(
+    deployment: Deployment, precision: Precision, regime: Regime, low: Numbers, high: Numbers
+) -> tuple[Numbers, Numbers]:
+    """Last range of batches at which speculation pays; `low` and `high` are its ends where all experts are read."""
+
+    def pays(batch: Numbers, at: Regime) -> NDArray[np.bool_]:
+        return round_length(deployment, precision, at) > 1 + overhead(deployment, precision, at, batch)
+
+    B = np.arange(1.0, _ALL_READ / -log_missed(deployment) + 1)
+    last = B[-1]
+    paying = np.broadcast_to(pays(B, regime.at((..., None))), (*regime.shape, len(B)))
+    beyond = high > np.maximum(low, last)
+    end = np.where(beyond, last, np.where(paying, B, 0.0).max(axis=-1))
+    start = np.where(~paying & (end[..., None] > B), B, 0.0).max(axis=-1)
+    edges = []
+    for edge in (start, end):
+        a = np.maximum(edge, 1.0)
+        b, first = a + 1, pays(a, regime)
+        for _ in range(_HALVINGS):
+            middle = (a + b) / 2
+            same = pays(middle, regime) == first
+            a, b = np.where(same, middle, a), np.where(same, b, middle)
+        edges.append(np.where(edge > 0, b, 0.0))
+    return np.where(beyond & (low > last), low, edges[0]), np.where(beyond, high, edges[1])
+
+
+def _batches_of_full_reads(deployment: Deployment, precision: Precision, regime: Regime) -> tuple[Numbers, Numbers]:
+    """Both ends where every pass reads all experts, a line in the batch."""
     gain = round_length(deployment, precision, regime) - 1
     weights_ms = deployment.read_ms_per_byte * precision.bytes_per_parameter
     room = gain * weights_ms - deployment.speculation.round_host_ms

@@ -1,23 +1,26 @@
 r"""Cost per token of one configuration: precision p, speculation s and prefix cache k, each on or off.
 
     B       = min(C, K(p)),                     K(p) = floor((HBM - b N) / (kv_bytes L_ctx))
-    step    = tau b + KV reads,                 tau  = N_read / bandwidth
-    w       = (host + tau b kappa (g/g0) B/B_v) / step
+    step    = tau b f(B) + KV reads,            tau  = N_read / bandwidth
+    w       = (host + tau b kappa (g/g0) B/B_v + tau b (f(B (g+1)) - f(B))) / step
     decode  = step/B · (1 + s w) / Abar^s
     prefill = c_pre L_in (1 - k rho) / L_out
     cache   = k gamma L_ctx B / L_out
 
 A round with speculation does w of a step more and emits Abar tokens instead of one. Host work does not shrink with the
 precision, so it weighs more where the step is short; verification compute is not shared by the batch, so it grows with
-B. With a prefix cache that shares blocks, K(p) counts L_ctx - rho L_in tokens a request. Milliseconds everywhere.
+B. f = 1, unless the experts read grow with the pass: see `oracle.levers.experts`. With a prefix cache that shares
+blocks, K(p) counts L_ctx - rho L_in tokens a request. Milliseconds everywhere.
 """
 
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from oracle.levers.deployment import Deployment, Precision
+from oracle.levers.experts import read_share
 from oracle.levers.matches import mean_length
 from oracle.levers.regime import Numbers, Regime
 
@@ -82,18 +85,31 @@ def verify_ms(deployment: Deployment, precision: Precision) -> float:
     """Milliseconds that each request of a batch adds to a round by verifying its draft."""
     how = deployment.speculation
     longer = how.draft_length / how.reference_draft_length
-    weights_ms = deployment.read_ms_per_byte * precision.bytes_per_parameter
-    return weights_ms * precision.kappa * longer / how.verify_batch
+    whole_ms = deployment.read_ms_per_byte * precision.bytes_per_parameter
+    return whole_ms * precision.kappa * longer / how.verify_batch
+
+
+def weights_ms(deployment: Deployment, precision: Precision, tokens: ArrayLike) -> Numbers:
+    """Milliseconds to read the weights of a pass over so many positions."""
+    return deployment.read_ms_per_byte * precision.bytes_per_parameter * read_share(deployment, tokens)
 
 
 def step_ms(deployment: Deployment, precision: Precision, regime: Regime, batch: Numbers) -> Numbers:
     """Milliseconds of a decode step without speculation."""
-    return deployment.read_ms_per_byte * precision.bytes_per_parameter + kv_read_ms(deployment, regime) * batch
+    return weights_ms(deployment, precision, batch) + kv_read_ms(deployment, regime) * batch
+
+
+def more_read_ms(deployment: Deployment, precision: Precision, batch: ArrayLike, draft_length: float) -> Numbers:
+    """Milliseconds that a round reads weights for longer than a step does; 0 unless reads grow with the pass."""
+    B = np.asarray(batch, dtype=np.float64)
+    return weights_ms(deployment, precision, B * (draft_length + 1)) - weights_ms(deployment, precision, B)
 
 
 def overhead(deployment: Deployment, precision: Precision, regime: Regime, batch: Numbers) -> Numbers:
     """What speculation adds to a step, as a share of it (w)."""
-    added = deployment.speculation.round_host_ms + verify_ms(deployment, precision) * batch
+    how = deployment.speculation
+    added = how.round_host_ms + verify_ms(deployment, precision) * batch
+    added = added + more_read_ms(deployment, precision, batch, how.draft_length)
     return added / step_ms(deployment, precision, regime, batch)
 
 

@@ -7,6 +7,14 @@ from oracle.errors import MOST_DRAFT_TOKENS, Faults, InputError, printable
 from oracle.levers.matches import READINGS, Reading
 
 WIDEST = 8.0  # bytes a parameter: float64
+# Below: a slip of units, and how the quantity is counted.
+_FEW = {
+    "hbm_bytes": (1e6, "in bytes: 1536 GB is 1536e9"),
+    "bandwidth_bytes_per_s": (1e6, "in bytes a second: 64 TB/s is 64e12"),
+    "parameters": (1e4, "one by one: 235 B is 235e9"),
+    "parameters_read": (1e4, "one by one: 22 B is 22e9"),
+}
+_EXPERTS = {"experts": (1.0, 1e4), "experts_per_token": (0.1, 1e4)}
 _RATIO = 2.0  # up to here a number above 1 is rather a ratio than a percentage
 
 
@@ -98,6 +106,11 @@ class Deployment:
         the widest precision.
     price_per_hour
         Of the whole deployment, in any currency; None: no prices.
+    expert_parameters, experts, experts_per_token
+        Of a mixture: parameters of all routed experts together, experts a layer, and those a token goes to, which may
+        be an effective number; None: not stated.
+    reads_grow
+        Whether a pass reads the experts that its tokens go to (`oracle.levers.experts`); else all, as the source has.
     """
 
     hbm_bytes: float
@@ -114,10 +127,15 @@ class Deployment:
     kv_shared_on_hit: bool = False
     prefill_by_precision: bool = False
     price_per_hour: float | None = None
+    expert_parameters: float | None = None
+    experts: int | None = None
+    experts_per_token: float | None = None
+    reads_grow: bool = False
 
     def __post_init__(self) -> None:
         faults = Faults()
         _check_numbers(self, faults)
+        _check_experts(self, faults)
         _check_speculation(self.speculation, faults)
         _check_precisions(self, faults)
         faults.raise_if_any()
@@ -175,7 +193,11 @@ def _check_numbers(deployment: Deployment, faults: Faults) -> None:
         "kv_bytes_per_token",
         "prefill_ms_per_token",
     ):
-        _check(name, getattr(deployment, name), faults, above=0.0)
+        value = getattr(deployment, name)
+        _check(name, value, faults, above=0.0)
+        few, meant = _FEW.get(name, (0.0, ""))
+        if 0 < value < few:
+            faults.add(f"{name} is {value:g}, which no deployment has; it is counted {meant}")
     _check("cache_ms_per_token", deployment.cache_ms_per_token, faults, least=0.0)
     _check("kv_read_share", deployment.kv_read_share, faults, least=0.0, most=1.0)
     if deployment.price_per_hour is not None:
@@ -186,6 +208,28 @@ def _check_numbers(deployment: Deployment, faults: Faults) -> None:
         faults.add(
             f"parameters_read is {deployment.parameters_read:g}, more than the {deployment.parameters:g} that there "
             "are; give what a decode step of a full batch reads"
+        )
+
+
+def _check_experts(deployment: Deployment, faults: Faults) -> None:
+    given = {name: getattr(deployment, name) for name in ("expert_parameters", "experts", "experts_per_token")}
+    there = {name: value for name, value in given.items() if value is not None}
+    if there and len(there) < len(given):
+        faults.add(f"{', '.join(there)} without the others; {', '.join(given)} go together")
+    if deployment.reads_grow and not there:
+        faults.add("reads_grow is set and no experts are stated; add expert_parameters, experts and experts_per_token")
+    for name, value in there.items():
+        least, most = _EXPERTS.get(name, (0.0, math.inf))
+        _check(name, value, faults, least=least, most=most)
+    E, k, held = deployment.experts, deployment.experts_per_token, deployment.expert_parameters
+    if E is not None and E % 1 != 0:
+        faults.add(f"experts is {E}; it is a whole number")
+    if E is not None and k is not None and k > E > 0:
+        faults.add(f"experts_per_token is {k:g}, more than the {E:g} experts of a layer")
+    if held is not None and held > deployment.parameters_read > 0:
+        faults.add(
+            f"expert_parameters is {held:g}, more than the {deployment.parameters_read:g} that a step of a full batch "
+            "reads, which are all experts and the rest"
         )
 
 

@@ -28,20 +28,29 @@ FORMAT = "draft-oracle/deployment"
 VERSION = 1
 _OF = "a deployment"
 # What stands in for a value that is no number, so that the rules for the others are still checked.
-_NEUTRAL = {"parameters": 1e300, "parameters_read": 1e-300, "draft_length": 1, "reference_draft_length": 1}
+_NEUTRAL = {
+    **dict.fromkeys(("hbm_bytes", "bandwidth_bytes_per_s", "parameters"), 1e300),
+    **dict.fromkeys(("draft_length", "reference_draft_length"), 1),
+}
 _NUMBERS = {
     "hardware": (("hbm_bytes", "bandwidth_bytes_per_s"), ("price_per_hour",)),
-    "model": (("parameters", "parameters_read", "kv_bytes_per_token"), ()),
+    "model": (
+        ("parameters", "parameters_read", "kv_bytes_per_token"),
+        ("expert_parameters", "experts", "experts_per_token"),
+    ),
     "costs": (("prefill_ms_per_token", "cache_ms_per_token"), ()),
     "speculation": (
         ("draft_length", "round_host_ms", "verify_batch"),
         ("reference_draft_length", "base_match", "autocorrelation", "reading"),
     ),
-    "assumptions": ((), ("kv_read_share", "kv_shared_on_hit", "prefill_by_precision")),
+    "assumptions": ((), ("kv_read_share", "kv_shared_on_hit", "prefill_by_precision", "reads_grow")),
 }
-_WHOLE = ("draft_length", "reference_draft_length")
-_FLAGS = ("kv_shared_on_hit", "prefill_by_precision")
+_WHOLE = ("draft_length", "reference_draft_length", "experts")
+_FLAGS = ("kv_shared_on_hit", "prefill_by_precision", "reads_grow")
+_RUNNING = (("precision", "speculation", "prefix_cache"), ())
 _PRECISION = (("name", "bytes_per_parameter", "eta"), ("quality", "kappa", "eta_low", "eta_high"))
+# Keys of every table, needed and optional; those of [traffic] are of `oracle.levers.traffic_file`.
+KEYS = {**_NUMBERS, "precision": _PRECISION, "running": _RUNNING}
 
 
 @dataclass(frozen=True)
@@ -109,7 +118,7 @@ def _running(
     if "running" not in tree:
         return None
     place, table = f"{source}: running.", _table(tree, "running", source, faults)
-    check_keys(table, place, ("precision", "speculation", "prefix_cache"), (), faults, _OF)
+    check_keys(table, place, *_RUNNING, faults, _OF)
     for key in ("speculation", "prefix_cache"):
         if key in table and not isinstance(table[key], bool):
             faults.add(f"{place}{key} is {kind_of(table[key])}; it is true or false")
@@ -136,7 +145,7 @@ def _section(tree: Mapping[str, Any], name: str, source: str, faults: Faults) ->
     table = _table(tree, name, source, faults)
     if name in tree or needed:
         check_keys(table, f"{source}: {name}.", needed, optional, faults, _OF)
-    values: dict[str, Any] = {key: _NEUTRAL.get(key, 0.5) for key in needed}
+    values: dict[str, Any] = {key: _NEUTRAL.get(key, 0.5) for key in needed if key != "parameters_read"}
     for key in (*needed, *optional):
         if key not in table:
             continue
@@ -153,6 +162,8 @@ def _section(tree: Mapping[str, Any], name: str, source: str, faults: Faults) ->
                 faults.add(f"{place} is {kind_of(value)}; it is true or false")
         elif check_number(value, place, faults, whole=key in _WHOLE):
             values[key] = value
+    if name == "model":
+        values.setdefault("parameters_read", values["parameters"])
     return values
 
 
@@ -163,7 +174,9 @@ def _precisions(tree: Mapping[str, Any], source: str, faults: Faults) -> tuple[P
         return (Precision("?", 1.0, 1.0),)
     found = []
     for i, each in enumerate(listed, 1):
-        place = f"{source}: precision {i}: "
+        own = each.get("name")
+        known = isinstance(own, str) and own.strip() and sum(other.get("name") == own for other in listed) == 1
+        place = f"{source}: precision {printable(own) if known else i}: "
         check_keys(each, place, *_PRECISION, faults, _OF)
         values: dict[str, Any] = {"name": f"number {i}", "bytes_per_parameter": 1.0, "eta": 1.0}
         if "name" in each and not isinstance(each["name"], str):

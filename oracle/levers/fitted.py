@@ -2,8 +2,9 @@
 
 - eta(p) is the acceptance at p over that at the widest precision measured (only the ratio is identified; the widest one
   keeps the eta of the deployment). Intervals: binomial, rounds taken as independent.
-- A round with speculation takes host + (tau b kappa g/(g0 B_v))·B longer than a step without: least squares over rounds
-  of several batch sizes or precisions give the host time and B_v.
+- A round with speculation takes host + (tau b kappa g/(g0 B_v))·B longer than a step without, and what it reads more
+  where the experts read grow with the pass: least squares over rounds of several batch sizes or precisions give the
+  host time and B_v.
 - Survival by position gives the chain of matches as the stationary reading has it: a = S_1, p11 = S_(j+1)/S_j pooled
   over positions, x = (p11 - a)/(1 - a).
 """
@@ -17,9 +18,11 @@ from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from oracle.errors import InputError, printable
+from oracle.levers.cost import more_read_ms
 from oracle.levers.deployment import Deployment
 
 _Z = 1.959963984540054  # 97.5 % of a normal distribution
+_LOOSE = 0.25  # residual over the mean that speculation adds
 
 
 @dataclass(frozen=True)
@@ -85,6 +88,7 @@ class FittedOverhead:
     """Host time of a round and B_v, with the number of measurements and their root mean square residual, ms.
 
     Intervals are 95 %, from what is left over the line; None from two measurements, or where the line was held at 0.
+    `added_ms` is the mean time that speculation added, `is_held` whether the line asked for negative host work.
     """
 
     round_host_ms: float
@@ -93,6 +97,13 @@ class FittedOverhead:
     residual_ms: float
     host_interval: tuple[float, float] | None = None
     verify_interval: tuple[float, float] | None = None
+    added_ms: float = math.inf
+    is_held: bool = False
+
+    @property
+    def is_loose(self) -> bool:
+        """Whether the line leaves a large part of what speculation adds unexplained."""
+        return self.residual_ms > _LOOSE * self.added_ms
 
 
 @dataclass(frozen=True)
@@ -157,9 +168,11 @@ def fit_overhead(deployment: Deployment, rows: Sequence[Measured]) -> FittedOver
     added, per_request = [], []
     for row in timed:
         p = deployment.named(row.precision)
-        g = (row.draft_length or how.draft_length) / how.reference_draft_length
-        added.append((row.step_on_ms or 0.0) - (row.step_off_ms or 0.0))
-        per_request.append(deployment.read_ms_per_byte * p.bytes_per_parameter * p.kappa * g * (row.batch_size or 1.0))
+        g, B = row.draft_length or how.draft_length, row.batch_size or 1.0
+        read = float(more_read_ms(deployment, p, B, g))
+        added.append((row.step_on_ms or 0.0) - (row.step_off_ms or 0.0) - read)
+        whole = deployment.read_ms_per_byte * p.bytes_per_parameter * p.kappa
+        per_request.append(whole * g / how.reference_draft_length * B)
     x, y = np.array(per_request), np.array(added)
     if np.ptp(x) <= 1e-9 * np.max(x):
         raise InputError(
@@ -168,7 +181,8 @@ def fit_overhead(deployment: Deployment, rows: Sequence[Measured]) -> FittedOver
         )
     slope, host = np.polynomial.Polynomial.fit(x, y, 1).convert().coef[::-1]
     spread = _line_errors(x, y - host - slope * x) if host >= 0 else None
-    if host < 0:  # nothing takes negative time: the nearest model without host work
+    held = bool(host < 0)
+    if held:  # nothing takes negative time: the nearest model without host work
         host, slope = 0.0, float(x @ y / (x @ x))
     if slope <= 0:
         raise InputError(
@@ -176,7 +190,7 @@ def fit_overhead(deployment: Deployment, rows: Sequence[Measured]) -> FittedOver
             "step_on_ms is a whole round and step_off_ms a step without speculation, at the same batch size"
         )
     residual = float(np.sqrt(np.mean((y - host - slope * x) ** 2)))
-    found = FittedOverhead(float(host), float(1 / slope), len(timed), residual)
+    found = FittedOverhead(float(host), float(1 / slope), len(timed), residual, added_ms=float(y.mean()), is_held=held)
     if spread is None:
         return found
     least = slope - spread[0]
@@ -207,6 +221,18 @@ def fit_autocorrelation(rows: Sequence[Measured]) -> tuple[FittedChain, ...]:
         following = sum(curve[1:]) / sum(curve[:-1])
         found.append(FittedChain(row.precision, curve[0], following, (following - curve[0]) / (1 - curve[0])))
     return tuple(found)
+
+
+def missing(rows: Sequence[Measured]) -> tuple[str, ...]:
+    """Say of eta and overhead, where the measurements do not suffice to fit them, what it takes."""
+    accepted = len({row.precision for row in rows if row.first_acceptance is not None})
+    timed = sum(row.step_off_ms is not None and row.step_on_ms is not None for row in rows)
+    said = []
+    if accepted < 2:
+        said.append(f"eta: acceptance was measured at {accepted} of the two precisions or more that it takes")
+    if timed < 2:
+        said.append(f"overhead of a round: step times were measured at {timed} of the two points or more that it takes")
+    return tuple(said)
 
 
 def with_fitted(deployment: Deployment, etas: Sequence[FittedEta], added: FittedOverhead | None) -> Deployment:

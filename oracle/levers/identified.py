@@ -4,12 +4,13 @@ Where speculation breaks even at repetitiveness r*, with u = a0 + (1 - a0) r* an
 
     gain(eta(p) u) · tau b(p) = host + tau b(p) kappa(p) v(B).
 
-Host work does not depend on precision or batch size, the verification v(B), as a share of reading the weights, not on
-the precision. So two precisions at two batch sizes are four equations for four unknowns: the ratio of both eta, the
-host work and v at either batch size. Fewer leave a curve of solutions; draft length, kappa and a0 are taken as stated,
-and only the ratio of eta is told, never its scale. An observation is an interval (its rounding, say), so each unknown
-gets the interval of all values that some solution within the observations has: not a matter of chance. Where that is
-empty, the stated assumptions are excluded.
+Where the experts read grow with the pass, the gain is times what the step reads, and the host work is joined by what
+the round reads more. Host work does not depend on precision or batch size, the verification v(B), as a share of reading
+the weights, not on the precision. So two precisions at two batch sizes are four equations for four unknowns: the ratio
+of both eta, the host work and v at either batch size. Fewer leave a curve of solutions; draft length, kappa and a0 are
+taken as stated, and only the ratio of eta is told, never its scale. An observation is an interval (its rounding, say),
+so each unknown gets the interval of all values that some solution within the observations has: not a matter of chance.
+Where that is empty, the stated assumptions are excluded.
 """
 
 from collections.abc import Sequence
@@ -20,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oracle.errors import InputError, printable
+from oracle.levers.cost import more_read_ms, weights_ms
 from oracle.levers.deployment import Deployment, Precision
 from oracle.levers.fitted import Measured
 from oracle.levers.matches import mean_length
@@ -89,6 +91,7 @@ class _Pair:
     high: tuple[Numbers, Numbers]
     reference: Precision
     other: Precision
+    batch_sizes: Numbers
 
     def added_ms(self, which: int, end: int, eta: Numbers) -> Numbers:
         """What a round adds to a step at its break-even, ms: (n, M)."""
@@ -99,7 +102,8 @@ class _Pair:
         etas = eta[:, None] if which else np.full((len(eta), 1), p.eta)
         a = np.minimum(etas * base, 1.0)
         length = mean_length(a, how.draft_length, how.reading, how.autocorrelation)
-        return (length - 1) * self.deployment.read_ms_per_byte * p.bytes_per_parameter
+        step = weights_ms(self.deployment, p, self.batch_sizes)
+        return (length - 1) * step - more_read_ms(self.deployment, p, self.batch_sizes, how.draft_length)
 
     def verify_weight(self, which: int) -> float:
         """What v is multiplied by, ms."""
@@ -168,6 +172,7 @@ def _of_pair(
         (ends[1][0], ends[1][1]),
         deployment.named(reference),
         deployment.named(name),
+        np.array(shared),
     )
     if np.isclose(pair.verify_weight(0), pair.verify_weight(1), rtol=1e-9):
         raise InputError(

@@ -35,9 +35,9 @@ def measured_from_text(text: str, source: str, precisions: Sequence[str] | None 
         All faults at once: unknown columns, a row without precision or of an unknown one, without anything
         measured, a step time without its partner or its batch size, an acceptance above 1.
     """
-    is_json = text.lstrip()[:1] in ("[", "{")
-    rows = json_rows(text, source, "measured", JSON_KEYS) if is_json else csv_rows(text, source, COLUMNS)
     faults = Faults()
+    is_json = text.lstrip()[:1] in ("[", "{")
+    rows = json_rows(text, source, "measured", JSON_KEYS) if is_json else csv_rows(text, source, COLUMNS, faults)
     found = [_measured(row, place, precisions, faults) for place, row in rows]
     faults.raise_if_any()
     return tuple(found)
@@ -62,6 +62,15 @@ def _measured(row: Row, place: str, precisions: Sequence[str] | None, faults: Fa
     if len(timed) == 1:
         faults.add(
             f"{place}: {timed[0]} is there without the other; a step with and one without speculation go together"
+        )
+    off, on = values["step_off_ms"], values["step_on_ms"]
+    for key in timed:
+        if values[key] == 0:
+            faults.add(f"{place}: {key} is 0; no step takes no time")
+    if off and on and on <= off:
+        faults.add(
+            f"{place}: step_on_ms is {on:g}, no more than step_off_ms, {off:g}; a round verifies more positions than a "
+            "step has: measure whole rounds, and both over enough steps to tell them apart"
         )
     if timed and row.get("batch_size") is None:
         faults.add(f"{place}: batch_size is missing; step times need it")

@@ -12,6 +12,7 @@ from oracle.errors import Faults, printable
 
 Numbers = NDArray[np.float64]
 SHARES = ("prefix_share", "repetitiveness")
+MOST_REQUESTS = 1e7  # in flight on one deployment: more is a slip
 _KILO, _FEW = 1000.0, 16.0  # a context some times the prompt, in thousands, is still far less than the prompt
 
 
@@ -22,7 +23,7 @@ class Regime:
     Attributes
     ----------
     concurrency : (…,) float64
-        C, requests in flight, from 1 on.
+        C, requests in flight, from 1 to `MOST_REQUESTS`.
     prefix_share : (…,) float64
         rho, share of prompt tokens found in the prefix cache if it is on.
     repetitiveness : (…,) float64
@@ -115,12 +116,14 @@ def check_regimes(arrays: Mapping[str, Numbers], place: str, faults: Faults) -> 
 def check_range(name: str, array: Numbers, place: str, faults: Faults) -> None:
     """Note the first value of a regime that is not a number or out of range, and a likely slip of units."""
     share = name in SHARES
+    most = 1.0 if share else MOST_REQUESTS if name == "concurrency" else np.inf
     with np.errstate(invalid="ignore"):
-        wrong = ~(np.isfinite(array) & (array >= (0 if share else 1)) & (array <= (1 if share else np.inf)))
+        wrong = ~(np.isfinite(array) & (array >= (0 if share else 1)) & (array <= most))
     if not wrong.any():
         return
     value = float(array[wrong].flat[0])
     rule = "it lies in [0, 1]" if share else "it is a finite number of at least 1"
+    rule += f" and at most {most:,.0f}" if name == "concurrency" and value > most else ""
     slip = ""
     if share and 1 < value <= 100:
         slip = f"; a percentage is written as a fraction: {value / 100:g}"

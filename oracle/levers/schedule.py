@@ -58,6 +58,8 @@ class Schedule:
         Where it does.
     free_ms
         Mean cost if the precision too were chosen anew in every slot: a bound.
+    band
+        Hysteresis it was made with.
     """
 
     precision: int
@@ -72,6 +74,7 @@ class Schedule:
     capped_ms: float
     cap_slots: NDArray[np.bool_]
     free_ms: float
+    band: float
 
 
 def schedule(deployment: Deployment, slots: Regime, weights: ArrayLike | None = None, band: float = BAND) -> Schedule:
@@ -120,6 +123,7 @@ def schedule(deployment: Deployment, slots: Regime, weights: ArrayLike | None = 
         _mean(share, capped),
         capped < undamped * (1 - _ROUNDING),
         _mean(share, decide_joint(deployment, slots).cost_ms),
+        band,
     )
 
 

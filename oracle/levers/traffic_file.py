@@ -3,22 +3,25 @@
 Values are a table of the keys of `Regime`, with `repetitiveness_low`, `repetitiveness_high`, `prefix_share_low` and
 `prefix_share_high` where they are intervals. A series is CSV or a JSON list with the same columns and, where wanted,
 `slot` (its name), `tenant` (each has its own schedule), `tokens` (emitted in the slot: its weight) and `reading` (under
-which repetitiveness was measured). Columns that a series lacks are taken from the deployment's [traffic].
+which repetitiveness was measured). A slot with a concurrency of 0 is idle. Columns that a series lacks are taken from
+the deployment's [traffic].
 """
 
-import warnings
+import math
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from oracle.acceptance.rows import Row, csv_rows, json_rows, number_of, text_of
-from oracle.errors import Faults, InputWarning, printable
+from oracle.errors import Faults, printable
 from oracle.latency.model_checks import check_keys, check_number
 from oracle.levers.handwritten import tree_from_text
 from oracle.levers.matches import Reading
 from oracle.levers.regime import NAMES, SHARES, Numbers, Regime, check_regimes, make_regime
+from oracle.levers.suspicions import warn_of_traffic
 
 INTERVALS = tuple(f"{name}_{end}" for name in SHARES for end in ("low", "high"))
 COLUMNS = ("slot", "tenant", "tokens", *NAMES, *INTERVALS, "reading")
@@ -30,7 +33,6 @@ PlainTraffic = Mapping[str, float]
 # Completes what a file states where the deployment that would complete it is not known.
 ANY: PlainTraffic = {name: 1e300 if name == "context_tokens" else 1.0 for name in NAMES}
 _LETTERS = dict(zip(("C", "rho", "r", "L_in", "L_out", "L_ctx"), NAMES, strict=True))  # of the equations
-_SHORT = 32.0  # tokens of context: no server holds fewer, and few as many thousands
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,8 @@ class Traffic:
         Arrays of shape (T,): as observed, and with r and rho at the ends of their intervals.
     tokens : (T,) float64
         Weights.
+    idle
+        Slots in which nothing was in flight, left out of all the others: nothing is to be decided there.
     """
 
     tenant: str | None
@@ -55,6 +59,7 @@ class Traffic:
     low: Regime
     high: Regime
     tokens: Numbers
+    idle: tuple[str, ...] = ()
 
     @property
     def is_series(self) -> bool:
@@ -148,33 +153,57 @@ def series_from_text(
     InputError
         Faults of the rows, all at once.
     """
-    is_json = text.lstrip()[:1] in ("[", "{")
-    rows = json_rows(text, source, "traffic", COLUMNS) if is_json else csv_rows(text, source, COLUMNS)
     faults = Faults()
-    by_tenant: dict[str | None, list[tuple[str, dict[str, Any]]]] = {}
+    is_json = text.lstrip()[:1] in ("[", "{")
+    rows = json_rows(text, source, "traffic", COLUMNS) if is_json else csv_rows(text, source, COLUMNS, faults)
+    by_tenant: dict[str | None, list[_Slot]] = {}
     for place, row in rows:
         values = _numbers(row, place, faults)
         slot, tenant = (text_of(_as_text(row, name), name, place, faults) for name in ("slot", "tenant"))
         _check_reading(text_of(row, "reading", place, faults), reading, place, faults)
-        whole: dict[str, Any] = {**completed(values, otherwise), "slot": slot}
-        _check_row(place, whole, faults, wrong=row.keys() - values.keys())
-        by_tenant.setdefault(tenant, []).append((place, whole))
+        whole = completed(values, otherwise)
+        is_idle = values.get("concurrency") == 0
+        if not is_idle:
+            _check_row(place, whole, faults, wrong=row.keys() - values.keys())
+        slots = by_tenant.setdefault(tenant, [])
+        slots.append(_Slot(slot or str(len(slots) + 1), place, whole, is_idle))
+    found = [_series(tenant, slots, source, faults) for tenant, slots in by_tenant.items()]
+    weighed = {"tokens" in slot.values for slots in by_tenant.values() for slot in slots if not slot.is_idle}
+    if not faults and len(weighed) > 1:
+        faults.add(f"{source}: tokens are given for some tenants only; give them for all or for none")
     faults.raise_if_any()
-    found = []
-    for tenant, given in by_tenant.items():
-        names = tuple(str(values.pop("slot") or i) for i, (_, values) in enumerate(given, 1))
-        weights = [values.pop("tokens", None) for _, values in given]
-        if None in weights and any(weight is not None for weight in weights):
-            faults.add(f"{source}: tokens are given in some slots only; give them in all of a tenant's or in none")
-            continue
-        tokens = np.array([1.0 if weight is None else weight for weight in weights])
-        if not tokens.any():
-            whose = "" if tenant is None else f" of tenant {printable(tenant)}"
-            faults.add(f"{source}: tokens{whose} are 0 in every slot; give what was emitted, or leave tokens out")
-            continue
-        found.append(_laid_out(tenant, names, given, source, tokens))
-    faults.raise_if_any()
-    return tuple(found)
+    return tuple(each for each in found if each is not None)
+
+
+class _Slot(NamedTuple):
+    """A row of a series."""
+
+    name: str
+    place: str
+    values: dict[str, float]
+    is_idle: bool
+
+
+def _series(tenant: str | None, slots: Sequence[_Slot], source: str, faults: Faults) -> Traffic | None:
+    """Lay out the slots of one tenant; None where there were faults."""
+    whose = "" if tenant is None else f" of tenant {printable(tenant)}"
+    for name, times in Counter(slot.name for slot in slots).items():
+        if times > 1:
+            faults.add(f"{source}: slot {printable(name)}{whose} is there {times} times; names are unique")
+    busy = [slot for slot in slots if not slot.is_idle]
+    weights = [slot.values.get("tokens") for slot in busy]
+    if not busy:
+        faults.add(f"{source}: concurrency{whose} is 0 in every slot; nothing is in flight, so nothing is decided")
+    elif None in weights and any(weight is not None for weight in weights):
+        faults.add(f"{source}: tokens are given in some slots only; give them in all of a tenant's or in none")
+    elif not any(weight is None or weight > 0 for weight in weights):
+        faults.add(f"{source}: tokens{whose} are 0 in every slot; give what was emitted, or leave tokens out")
+    if faults:
+        return None
+    tokens = np.array([1.0 if weight is None else weight for weight in weights])
+    rows = [(slot.place, slot.values) for slot in busy]
+    laid = _laid_out(tenant, tuple(slot.name for slot in busy), rows, source, tokens)
+    return replace(laid, idle=tuple(slot.name for slot in slots if slot.is_idle))
 
 
 def _check_reading(measured: str | None, wanted: Reading | None, place: str, faults: Faults) -> None:
@@ -200,7 +229,8 @@ def _as_text(row: Row, name: str) -> Row:
 def _numbers(row: Row, place: str, faults: Faults) -> dict[str, float]:
     found = {}
     for name in ("tokens", *NAMES, *INTERVALS):
-        value = number_of(row, name, place, faults, least=0.0)
+        # ranges of the others are checked with what completes the row
+        value = number_of(row, name, place, faults, least=0.0 if name == "tokens" else -math.inf)
         if value is not None:
             found[name] = value
     return found
@@ -209,18 +239,12 @@ def _numbers(row: Row, place: str, faults: Faults) -> dict[str, float]:
 def _laid_out(
     tenant: str | None,
     names: tuple[str, ...],
-    rows: Sequence[tuple[str, dict[str, float]]],
+    rows: Sequence[tuple[str, Mapping[str, float]]],
     source: str,
     tokens: Numbers,
 ) -> Traffic:
     arrays = {name: np.array([values[name] for _, values in rows]) for name in NAMES}
-    shortest = float(arrays["context_tokens"].min())
-    if shortest < _SHORT:
-        warnings.warn(
-            f"{source}: context_tokens is {shortest:g}; tokens are counted one by one, not in thousands",
-            InputWarning,
-            stacklevel=3,
-        )
+    warn_of_traffic(source, arrays)
     ends = {}
     for end in ("low", "high"):
         held = {name: np.array([v.get(f"{name}_{end}", v[name]) for _, v in rows]) for name in SHARES}

@@ -5,6 +5,7 @@ ends of the box agree. For all three levers at once, a configuration is possible
 r and rho with the eta that favour it: its own at the upper end if it speculates, all others at the lower one.
 """
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Literal
 
@@ -54,17 +55,23 @@ def possible_configurations(deployment: Deployment, low: Regime, high: Regime) -
     low, high
         One regime with repetitiveness and prefix share at the lower and at the upper end.
     """
-    r = np.linspace(low.repetitiveness, high.repetitiveness, _STEPS[0])[:, None]
-    rho = np.linspace(low.prefix_share, high.prefix_share, _STEPS[1])[None, :]
-    box = low.having(repetitiveness=r, prefix_share=rho)
     found: set[Configuration] = set()
-    for favoured in (None, *deployment.admissible):
-        decided = decide_joint(_favouring(deployment, favoured), box)
+    for favoured, box in favoured_boxes(deployment, low, high):
+        decided = decide_joint(favoured, box)
         # what wins although another's eta is favoured would win without that too
         keys = np.stack([decided.precision, decided.speculation_on, decided.cache_on]).reshape(3, -1)
         found |= {Configuration(int(p), bool(s), bool(k)) for p, s, k in np.unique(keys, axis=1).T}
     order = {index: place for place, index in enumerate(deployment.admissible)}
     return tuple(sorted(found, key=lambda c: (order[c.precision], c.speculation_on, c.cache_on)))
+
+
+def favoured_boxes(deployment: Deployment, low: Regime, high: Regime) -> Iterator[tuple[Deployment, Regime]]:
+    """Give the grid over r and rho with the eta that favour nothing, and each precision in turn."""
+    r = np.linspace(low.repetitiveness, high.repetitiveness, _STEPS[0])[:, None]
+    rho = np.linspace(low.prefix_share, high.prefix_share, _STEPS[1])[None, :]
+    box = low.having(repetitiveness=r, prefix_share=rho)
+    for favoured in (None, *deployment.admissible):
+        yield _favouring(deployment, favoured), box
 
 
 def _favouring(deployment: Deployment, favoured: int | None) -> Deployment:

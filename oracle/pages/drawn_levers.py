@@ -1,4 +1,4 @@
-"""The numbers that figures of serving levers draw: one row a point of a line, a knee, a mark or a run of a map."""
+"""The numbers that figures of serving levers draw: a row for each point, knee, mark or run of a map."""
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
@@ -9,6 +9,7 @@ import numpy as np
 from oracle.figures.levers_curves import (
     Curve,
     Observed,
+    admitted_now,
     observed,
     precision_curves,
     prefix_share_curves,
@@ -17,9 +18,14 @@ from oracle.figures.levers_curves import (
     round_length_here,
 )
 from oracle.figures.levers_maps import NOTHING, decision_cells, regret_cells
+from oracle.figures.levers_schedule import critical_lines
+from oracle.figures.levers_shared import shared_curves
+from oracle.levers.advised import set_in
 from oracle.levers.answer import Answer, Planned
 from oracle.levers.procedure import configurations
+from oracle.levers.shared import Shared
 from oracle.summaries.levers_admission import configured
+from oracle.summaries.levers_schedule import slots_advised
 from oracle.tables import Column, Row, Table, number, plain, with_interval, words
 
 _NEVER = "no value: it never pays there"
@@ -27,14 +33,14 @@ _NEVER = "no value: it never pays there"
 
 def repetitiveness_drawn(found: Answer) -> Table:
     """Points of r*(C), knees, and the observed repetitiveness."""
-    here = observed(found, "repetitiveness", float(found.regime.concurrency))
+    here = observed(found, "repetitiveness", admitted_now(found))
     rows = [*_rows(repetitiveness_curves(found), "concurrency", "r"), _point(here, "concurrency", "r")]
     return Table("levers_r", "r* by concurrency: the points drawn", _columns("concurrency", "r"), rows, (_NEVER,))
 
 
 def prefix_share_drawn(found: Answer) -> Table:
     """Points of rho*(B), knees, and the observed prefix share."""
-    here = observed(found, "prefix_share", float(found.joint.batch))
+    here = observed(found, "prefix_share", float(set_in(found)[0].batch))
     rows = [*_rows(prefix_share_curves(found), "batch", "rho"), _point(here, "batch", "rho")]
     return Table("levers_rho", "rho* by batch: the points drawn", _columns("batch", "rho"), rows, ("above 1: never",))
 
@@ -82,14 +88,17 @@ def decisions_drawn(found: Answer) -> Table:
     cells = decision_cells(found)
     names = [configured(found.deployment, each) for each in configurations(found.deployment)]
     rows: list[Row] = []
-    for r, line in zip(cells.repetitiveness.tolist(), cells.values, strict=True):
-        starts = [0, *(np.flatnonzero(np.diff(line)) + 1).tolist(), len(line)]
+    capped = np.zeros(cells.values.shape, np.bool_) if cells.capped is None else cells.capped
+    for r, line, caps in zip(cells.repetitiveness.tolist(), cells.values, capped, strict=True):
+        changes = (np.diff(line) != 0) | (caps[1:] != caps[:-1])
+        starts = [0, *(np.flatnonzero(changes) + 1).tolist(), len(line)]
         rows += [
             {
                 "repetitiveness": r,
                 "concurrency_low": float(cells.concurrency[a]),
                 "concurrency_high": float(cells.concurrency[b - 1]),
                 "configuration": names[line[a]],
+                "capped": bool(caps[a]),
             }
             for a, b in pairwise(starts)
         ]
@@ -98,6 +107,7 @@ def decisions_drawn(found: Answer) -> Table:
         number("C from", "concurrency_low", ",.0f"),
         number("to", "concurrency_high", ",.0f"),
         words("configuration", "configuration"),
+        words("capped", "capped"),
     )
     return Table("levers_map", "The decision map: runs of concurrency", columns, rows)
 
@@ -127,12 +137,17 @@ def regret_drawn(found: Answer) -> Table:
 
 
 def schedule_drawn(found: Planned, number_of: str = "") -> Table:
-    """Concurrency of each slot, and both levers with what the intervals leave of them."""
+    """Concurrency of each slot, both levers with what the intervals leave of them, and the cap that would pay."""
     made, traffic = found.schedule, found.traffic
+    advised = slots_advised(found)
+    (_, spec, _), (_, prefix, _) = critical_lines(found)
     rows: list[Row] = [
         {
             "slot": slot,
             "concurrency": float(traffic.regime.concurrency[t]),
+            "cap": float(advised.decided.batch[t]) if advised.capped[t] else None,
+            "speculation_critical": plain(spec[t]),
+            "cache_critical": plain(prefix[t]),
             "speculation_on": bool(made.speculation_on[t]),
             "speculation_pays": found.speculation[t],
             "cache_on": bool(made.cache_on[t]),
@@ -144,6 +159,9 @@ def schedule_drawn(found: Planned, number_of: str = "") -> Table:
     columns = (
         words("slot", "slot"),
         number("C", "concurrency", ",.6g"),
+        number("cap that\nwould pay", "cap", ",.6g"),
+        number("speculation\nbelow C", "speculation_critical", ",.0f"),
+        number("prefix cache\nbelow C", "cache_critical", ",.0f"),
         words("speculation", "speculation_on"),
         words("pays", "speculation_pays"),
         words("prefix cache", "cache_on"),
@@ -151,3 +169,14 @@ def schedule_drawn(found: Planned, number_of: str = "") -> Table:
         number("ms/token", "cost_ms", ".5f"),
     )
     return Table(f"levers_slots_drawn{number_of}", "The schedule: the slots drawn", columns, rows)
+
+
+def shared_drawn(found: Shared) -> Table:
+    """Points of the cost by requests in flight of all tenants, knees, and what is advised."""
+    at = float(found.mixed.concurrency) if found.cap is None else found.cap
+    names = ("requests", "ms_per_token")
+    rows = [
+        *_rows(shared_curves(found), *names),
+        _point(Observed(at, found.cost_ms, found.cost_ms, found.cost_ms), *names),
+    ]
+    return Table("levers_shared_drawn", "Cost of a shared deployment: the points drawn", _columns(*names), rows)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from oracle.figures.pool import PARTS, bars, draft_lines, early_exit_lines, size_of
+from oracle.figures.pool import PARTS, DraftLine, bars, draft_lines, early_exit_lines, largest_that_pay, size_of
 from oracle.pool.answer import PoolAnswer
 from oracle.pool.plan import GIB
 from oracle.tables import Row, Table, number, words
@@ -23,27 +23,34 @@ def draft_sizes_drawn(found: PoolAnswer) -> Table:
     """Points of the lines over sizes of draft, each speed-up as stated, and the largest that pays."""
     rows: list[Row] = []
     for line in draft_lines(found):
-        worth = line.worth
-        gains = [None] * len(line.draft_bytes) if line.gain is None else line.gain.tolist()
-        named: dict[str, Any] = {"speedup": worth.speedup.name}
-        own, most = worth.having, worth.most_draft_bytes
-        rows.append(
-            {**named, "mark": "as stated", "gib": own.draft_bytes / GIB, "tenants": own.tenants, "gain": worth.gain}
-        )
-        if most is not None and most >= 0:
-            rows.append({**named, "mark": "largest that pays", "gib": most / GIB, "tenants": None, "gain": None})
-        rows += [
-            {**named, "mark": "line", "gib": size / GIB, "tenants": held, "gain": gain}
-            for size, held, gain in zip(line.draft_bytes.tolist(), line.tenants.tolist(), gains, strict=True)
-        ]
+        rows += _line_rows(line)
     columns = (
         words("speed-up", "speedup"),
         words("", "mark"),
         number("GiB", "gib", ".3f"),
         number("tenants", "tenants", ",.0f"),
         number("gain", "gain"),
+        number("gain, verification hidden", "hidden_gain"),
     )
     return Table("pool_drafts_drawn", "Tenants by size of draft: the points drawn", columns, rows)
+
+
+def _line_rows(line: DraftLine) -> list[Row]:
+    worth, count = line.worth, len(line.draft_bytes)
+    gains = [[None] * count if each is None else each.tolist() for each in (line.gain, line.hidden_gain)]
+    named: dict[str, Any] = {"speedup": worth.speedup.name}
+    own = worth.having
+    hidden = None if worth.hidden is None else worth.hidden.gain
+    stated = {"gib": own.draft_bytes / GIB, "tenants": own.tenants, "gain": worth.gain, "hidden_gain": hidden}
+    nothing = {"tenants": None, "gain": None, "hidden_gain": None}
+    return [
+        {**named, "mark": "as stated", **stated},
+        *({**named, "mark": "largest that pays", "gib": size / GIB, **nothing} for size in largest_that_pay(worth)),
+        *(
+            {**named, "mark": "line", "gib": size / GIB, "tenants": held, "gain": gain, "hidden_gain": other}
+            for size, held, gain, other in zip(line.draft_bytes.tolist(), line.tenants.tolist(), *gains, strict=True)
+        ),
+    ]
 
 
 def early_exit_drawn(found: PoolAnswer) -> Table:

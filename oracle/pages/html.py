@@ -6,11 +6,12 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jinja2
 from markupsafe import Markup
 
+from oracle.figures.narrow import narrow
 from oracle.pages.downloads import csv_text, data_uri, json_text
 from oracle.pages.inline import inline_svg, width_of
 from oracle.pages.page import Figure, Page
@@ -25,6 +26,14 @@ _KINDS = {
     "past the end": "past",
     "unknown": "unknown",
 }
+
+
+class Drawing(NamedTuple):
+    """A figure as markup: laid out at `width` CSS pixels, and for narrow screens, of which a page shows one."""
+
+    wide: Markup
+    width: int
+    narrow: Markup
 
 
 def html_text(page: Page) -> str:
@@ -55,13 +64,17 @@ def content_security_policy(style: str) -> str:
     )
 
 
-def drawings(figures: Sequence[Figure]) -> Mapping[str, tuple[Markup, int]]:
-    """Draw every figure: its markup, and the width at which it was laid out, in CSS pixels."""
+def drawings(figures: Sequence[Figure]) -> Mapping[str, Drawing]:
+    """Draw every figure twice: as wide as it was laid out, and for narrow screens."""
     drawn = {}
     with tempfile.TemporaryDirectory() as folder:
         for figure in figures:
             path = figure.draw(Path(folder, f"{figure.name}.svg"))
-            drawn[figure.name] = (inline_svg(path, f"fig-{figure.name}", figure.alt), round(width_of(path)))
+            wide = inline_svg(path, f"fig-{figure.name}", figure.alt)
+            width = round(width_of(path))
+            with narrow():
+                path = figure.draw(Path(folder, f"{figure.name}.svg"))
+            drawn[figure.name] = Drawing(wide, width, inline_svg(path, f"narrow-{figure.name}", figure.alt))
     return drawn
 
 

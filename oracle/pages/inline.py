@@ -8,6 +8,8 @@ from markupsafe import Markup
 
 SVG, XLINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
 _REFERENCE = re.compile(r"url\(#([^)]+)\)")
+_PLACES = frozenset({"d", "points", "x", "y", "x1", "x2", "y1", "y2", "cx", "cy", "width", "height", "transform"})
+_LONG_NUMBER = re.compile(r"-?\d+\.\d{3,}(?![\de])")
 _DROPPED = frozenset({f"{{{SVG}}}{name}" for name in ("metadata", "style", "script", "title", "foreignObject")})
 
 
@@ -53,5 +55,7 @@ def _renamed(element: ET.Element, prefix: str) -> None:
                 del element.attrib[name]  # nothing outside the page is ever asked for
         elif name.lower().startswith("on"):
             del element.attrib[name]
+        elif name in _PLACES:  # a hundredth of a point is not seen, and half of a page would be digits
+            element.set(name, _LONG_NUMBER.sub(lambda found: f"{float(found[0]):.2f}".rstrip("0").rstrip("."), value))
         elif "url(#" in value:
             element.set(name, _REFERENCE.sub(lambda found: f"url(#{prefix}-{found[1]})", value))

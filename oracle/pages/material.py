@@ -13,6 +13,7 @@ from oracle.latency.diagnostics.residuals import Residuals
 from oracle.latency.evidence import Evidence
 from oracle.latency.tables import FitResult
 from oracle.levers.answer import Answer, Fitted, Planned
+from oracle.levers.shared import Shared
 from oracle.pool.answer import PoolAnswer
 from oracle.realised.problem import Realised
 from oracle.recommendation.answers import Recommendation
@@ -86,6 +87,8 @@ class Levers:
         The regime that figures are drawn for, and which one of several it is, in words: "" where there is one.
     fitted
         What was fitted from measurements; None: everything is as stated.
+    shared
+        What to set where tenants share the deployment; None unless there are several.
     """
 
     tables: tuple[Table, ...]
@@ -93,6 +96,7 @@ class Levers:
     shown: Answer
     which: str = ""
     fitted: Fitted | None = None
+    shared: Shared | None = None
 
 
 @dataclass(frozen=True)

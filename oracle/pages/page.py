@@ -74,6 +74,8 @@ class Section:
         What it says and shows.
     folded
         Further tables, folded away.
+    lead
+        Tables that hold the answer and stand before the figures.
     """
 
     title: str
@@ -83,6 +85,12 @@ class Section:
     tables: tuple[Table, ...] = ()
     panels: tuple[Shown, ...] = ()
     folded: tuple[Table, ...] = ()
+    lead: tuple[Table, ...] = ()
+
+    @property
+    def all_tables(self) -> tuple[Table, ...]:
+        """All tables, in the order in which they stand."""
+        return (*self.lead, *self.tables, *self.folded)
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,8 @@ from oracle.pages.material import Absent, Levers, Material
 from oracle.pool.answer import PoolAnswer
 from oracle.pool.plan import GIB
 from oracle.summaries.levers_admission import setting
+from oracle.summaries.levers_shared import shared_setting
+from oracle.summaries.pool_tables import judged
 from oracle.tables import printed
 
 
@@ -22,6 +24,9 @@ def stated_sentence(material: Material) -> str:
 
 
 def _levers(found: Levers) -> str:
+    if found.shared is not None:
+        n = len(found.shared.tenants)
+        return f"for {n:,} tenants on one deployment {printed(shared_setting(found.shared))}"
     if not found.plans:
         return printed(setting(found.shown)) + (f" ({printed(found.which)})" if found.which else "")
     plan = found.plans[0]
@@ -42,8 +47,8 @@ def _pool(found: PoolAnswer) -> str:
     laid, name = found.choices[found.chosen].budget, printable(served_name(found, found.choices[found.chosen]))
     room = f"{laid.pool_bytes / GIB:.2f} GiB for KV" if laid.tenants is None else f"room for {laid.tenants:,} tenants"
     fits = room if found.plan.memory.is_pool else f"{room} at {name}"
-    judged = [each for i, each in found.worths if i == found.chosen and each.gain is not None]
+    worths = [each for i, each in found.worths if i == found.chosen and each.gain is not None]
     verdicts = [
-        f"{printable(each.speedup.name)} {'pays' if (each.gain or 0.0) > 1 else 'does not pay'}" for each in judged
+        f"{printable(each.speedup.name)} {judged([reading.gain for reading in each.readings])}" for each in worths
     ]
     return f"{fits}; at a full pool {', '.join(verdicts)}" if verdicts else fits

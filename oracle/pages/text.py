@@ -39,6 +39,8 @@ def _section(section: Section, folder: str | None) -> Iterator[str]:
     yield f"## {_said(section.title)}\n"
     for paragraph in section.paragraphs:
         yield f"{_said(paragraph)}\n"
+    for table in section.lead:
+        yield _table(table)
     for figure in section.figures:
         if folder is not None:
             yield f"![{_said(figure.alt)}]({folder}/{figure.name}.svg)\n"
@@ -98,7 +100,7 @@ def _section_values(section: Section) -> dict[str, Any]:
         "anchor": section.anchor,
         "paragraphs": list(section.paragraphs),
         "figures": [_figure_values(figure) for figure in section.figures],
-        "tables": {table.name: table.to_dict() for table in (*section.tables, *section.folded)},
+        "tables": {table.name: table.to_dict() for table in section.all_tables},
         "panels": [_panel_values(shown) for shown in section.panels],
     }
 

@@ -10,7 +10,7 @@ from oracle.pool.ranges import COUNT, POSITIVE, Range, within
 
 OF = "a memory plan"
 # Shapes of attention: what tells them apart, and what may be added.
-_SHAPES: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
+SHAPES: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     (("bytes_per_token",), ("block_tokens",)),
     (("layers", "kv_heads", "head_dim"), ("window_layers", "window_tokens", "block_tokens")),
     (("layers", "latent_dim", "rope_dim"), ("block_tokens",)),
@@ -20,7 +20,7 @@ _WINDOW = Range(least=0, most=1e9, whole=True)
 
 def kv_from_table(table: Mapping[str, Any], place: str, faults: Faults) -> KvCache:
     """Find the shape of the attention and the KV values of a token; `place` is the file and the name of the table."""
-    shape = next((s for s in _SHAPES if any(key in table for key in s[0] if key != "layers")), None)
+    shape = next((s for s in SHAPES if any(key in table for key in s[0] if key != "layers")), None)
     if shape is None:
         faults.add(
             f"{place} has no shape; give layers, kv_heads and head_dim (grouped heads), or layers, latent_dim and "
@@ -28,7 +28,7 @@ def kv_from_table(table: Mapping[str, Any], place: str, faults: Faults) -> KvCac
         )
         return KvCache(1.0)
     check_keys(table, f"{place}.", *shape, faults, OF)
-    is_bytes = shape is _SHAPES[0]
+    is_bytes = shape is SHAPES[0]
     values: dict[str, Any] = {}
     for key in (*shape[0], *shape[1]):
         values |= {key: 1} if key in shape[0] else {}
@@ -37,7 +37,7 @@ def kv_from_table(table: Mapping[str, Any], place: str, faults: Faults) -> KvCac
             values |= {key: table[key]} if within(table[key], rule, f"{place}.{key}", faults) else {}
     if is_bytes:
         return KvCache(values["bytes_per_token"], block_tokens=values.get("block_tokens", 1), is_bytes=True)
-    if shape is _SHAPES[2]:
+    if shape is SHAPES[2]:
         return latent(**values)
     _check_window(values, f"{place}.", faults)
     return grouped_heads(**values)

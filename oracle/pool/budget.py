@@ -33,7 +33,8 @@ class Budget:
     draft_bytes, reserve_bytes
         Taken by a speed-up, and by activations and graphs.
     tenant_bytes
-        KV of one tenant, mean over the tenants asked for, as (numerator, denominator); None: KV was left open.
+        KV of one tenant, mean over the tenants asked for, as (numerator, denominator); None: KV or tenants were left
+        open.
     """
 
     usable_bytes: int
@@ -60,7 +61,7 @@ class Budget:
 
     @property
     def tenants(self) -> int | None:
-        """Tenants, of the mix asked for, that fit; None: KV was left open."""
+        """Tenants, of the mix asked for, that fit; None: KV or tenants were left open."""
         return None if self.tenant_bytes is None else tenants_in(self.pool_bytes, self.tenant_bytes)
 
     @property
@@ -93,8 +94,8 @@ def kv_bytes(plan: Plan, served: Served, tenant: Tenant, speedup: Speedup | None
 
 
 def tenant_bytes(plan: Plan, served: Served, speedup: Speedup | None = None) -> tuple[int, int] | None:
-    """KV of one tenant, mean over the tenants asked for, as (numerator, denominator); None: it was left open."""
-    if plan.kv is None:
+    """KV of one tenant, mean over the tenants asked for, as (numerator, denominator); None: left open."""
+    if plan.kv is None or not plan.tenants:
         return None
     total = sum(tenant.count * kv_bytes(plan, served, tenant, speedup) for tenant in plan.tenants)
     return total, plan.tenants_asked

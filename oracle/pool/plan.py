@@ -5,11 +5,14 @@ from dataclasses import dataclass
 from oracle.errors import MOST_DRAFT_TOKENS, Faults, printable
 from oracle.pool.early_exit import EarlyExit
 from oracle.pool.kv_cache import KvCache
-from oracle.pool.ranges import COUNT, NOT_NEGATIVE, POSITIVE, SHARE, Range, check_ranges
+from oracle.pool.ranges import COUNT, NOT_NEGATIVE, POSITIVE, Range, check_ranges
 from oracle.pool.speedup import Speedup
+from oracle.pool.timing import Timing
+from oracle.pool.unique_experts import UniqueExperts, check_unique_experts
 
 GIB = 1 << 30
 _WIDEST = Range(above=0, most=8)  # bytes a value: float64
+_ACTIVE_OFF = 0.25  # share by which active parameters may be off
 
 
 @dataclass(frozen=True)
@@ -43,12 +46,15 @@ class Precision:
         Without scales.
     scale_bytes, values_per_scale
         Bytes of one scale and how many values share it.
+    verify_ms_per_token
+        Of weights: what computing one token of one tenant takes at this precision; None: as the timing says.
     """
 
     name: str
     bytes_per_value: float
     scale_bytes: float = 0.0
     values_per_scale: int = 1
+    verify_ms_per_token: float | None = None
 
     @property
     def stored_bytes(self) -> float:
@@ -80,13 +86,10 @@ class Model:
     experts: int | None = None
     experts_per_token: int | None = None
 
-
-@dataclass(frozen=True)
-class UniqueExperts:
-    """Unique experts a layer, mean, that so many tokens of a pass touched, as measured."""
-
-    tokens: int
-    experts: float
+    @property
+    def routed_share(self) -> float | None:
+        """Share of the routed experts that one token goes to; None: not stated."""
+        return self.experts_per_token / self.experts if self.experts and self.experts_per_token else None
 
 
 @dataclass(frozen=True)
@@ -96,37 +99,6 @@ class Tenant:
     name: str
     count: int
     context_tokens: int
-
-
-@dataclass(frozen=True)
-class Timing:
-    """How long a decode step takes: by the bytes it reads, or as measured.
-
-    Attributes
-    ----------
-    bandwidth_bytes_per_s
-        Of all devices together; None where steps were measured.
-    kv_read_share
-        Share of the context whose KV a step reads.
-    step_host_ms
-        Host work of a step.
-    verify_ms_per_token
-        What verifying one draft token of one tenant adds.
-    step_base_ms, step_ms_per_tenant
-        A line through measured steps, by tenants that decode together.
-    """
-
-    bandwidth_bytes_per_s: float | None = None
-    kv_read_share: float = 1.0
-    step_host_ms: float = 0.0
-    verify_ms_per_token: float = 0.0
-    step_base_ms: float | None = None
-    step_ms_per_tenant: float | None = None
-
-    @property
-    def is_measured(self) -> bool:
-        """Whether the line of measured steps is used."""
-        return self.step_base_ms is not None
 
 
 @dataclass(frozen=True)
@@ -156,7 +128,8 @@ class Plan:
         _check_model(self, faults)
         _check_kv(self, faults)
         _check_timing(self, faults)
-        _check_unique_experts(self, faults)
+        experts, top_k = (None, None) if self.model is None else (self.model.experts, self.model.experts_per_token)
+        check_unique_experts(self.unique_experts, experts, top_k, "unique_experts", faults)
         if self.early_exit is not None:
             self.early_exit.check("early_exit.", faults)
         faults.raise_if_any()
@@ -210,11 +183,27 @@ def _check_model(plan: Plan, faults: Faults) -> None:
         )
     if model.experts is not None and model.experts_per_token is not None and model.experts_per_token > model.experts:
         faults.add(f"model.experts_per_token is {model.experts_per_token:g}, more than the {model.experts:g} experts")
+    _check_active(model, faults)
+
+
+def _check_active(model: Model, faults: Faults) -> None:
+    """Note active parameters that the experts do not make; models count embeddings among them or not, so roughly."""
+    routed, active = model.routed_share, model.active_parameters
+    if model.expert_parameters is None or routed is None or active is None or not 0 < routed <= 1:
+        return
+    made = model.parameters - model.expert_parameters * (1 - routed)
+    if made > 0 and abs(active / made - 1) > _ACTIVE_OFF:
+        faults.add(
+            f"model.active_parameters is {active:.3g}, and what is outside the experts with "
+            f"{model.experts_per_token:g} of {model.experts:g} experts makes {made:.3g}; expert_parameters are those "
+            "of all experts of all layers"
+        )
 
 
 def _check_precisions(precisions: tuple[Precision, ...], kind: str, faults: Faults) -> None:
     _check_unique([p.name for p in precisions], kind, faults)
     rules = {"bytes_per_value": _WIDEST, "scale_bytes": NOT_NEGATIVE, "values_per_scale": COUNT}
+    rules["verify_ms_per_token"] = NOT_NEGATIVE
     for precision in precisions:
         check_ranges(precision, rules, f"{kind} {printable(precision.name)}: ", faults)
 
@@ -231,8 +220,6 @@ def _check_kv(plan: Plan, faults: Faults) -> None:
             faults.add("kv_precision: kv.bytes_per_token holds its precision already; give the shape of the attention")
         if not plan.kv.is_bytes and not plan.kv_precisions:
             faults.add("kv_precision: there is none; give at least one [[kv_precision]], with name and bytes_per_value")
-        if not plan.tenants:
-            faults.add("tenant: there is none to hold KV; give at least one [[tenant]]")
     elif plan.tenants or plan.kv_precisions:
         faults.add("kv is missing; add [kv] with the shape of the attention or bytes_per_token")
     for tenant in plan.tenants:
@@ -244,42 +231,19 @@ def _check_kv(plan: Plan, faults: Faults) -> None:
         speedup.check(f"speedup {printable(speedup.name)}: ", MOST_DRAFT_TOKENS, faults)
 
 
-def _check_unique_experts(plan: Plan, faults: Faults) -> None:
-    """Note measured unique experts that no routing gives."""
-    if not plan.unique_experts:
-        return
-    model = plan.model
-    if model is None or model.experts is None or model.experts_per_token is None:
-        faults.add("unique_experts: the model's experts are not stated; add them, or leave unique_experts out")
-        return
-    before = UniqueExperts(0, 0.0)
-    for i, each in enumerate(plan.unique_experts, 1):
-        place = f"unique_experts {i}: "
-        check_ranges(each, {"tokens": COUNT, "experts": POSITIVE}, place, faults)
-        most = min(float(model.experts), float(each.tokens) * model.experts_per_token)
-        if not model.experts_per_token <= each.experts <= most:
-            faults.add(
-                f"{place}experts is {each.experts:g}; {each.tokens:g} tokens touch from {model.experts_per_token:g} to "
-                f"{most:g}"
-            )
-        if each.tokens <= before.tokens or each.experts < before.experts:
-            faults.add(f"{place}tokens rise strictly and experts never fall from one row to the next; sort the rows")
-        before = each
-
-
 def _check_timing(plan: Plan, faults: Faults) -> None:
     timing = plan.timing
     if timing is None:
         return
-    rules = dict.fromkeys(("step_host_ms", "verify_ms_per_token", "step_ms_per_tenant"), NOT_NEGATIVE)
-    rules |= {"bandwidth_bytes_per_s": POSITIVE, "kv_read_share": SHARE, "step_base_ms": POSITIVE}
-    check_ranges(timing, rules, "timing.", faults)
-    if (timing.step_base_ms is None) != (timing.step_ms_per_tenant is None):
-        faults.add("timing: step_base_ms and step_ms_per_tenant go together; give both or none")
-    if timing.is_measured == (timing.bandwidth_bytes_per_s is not None):
-        faults.add("timing: give either bandwidth_gb_per_s or measured steps (step_base_ms, step_ms_per_tenant)")
+    timing.check("timing", faults)
     if not timing.is_measured and plan.model is None:
         faults.add("timing: bytes that a step reads need a [model]; add it, or give measured steps")
+    for precision in plan.precisions:
+        if timing.is_measured and precision.verify_ms_per_token is not None:
+            faults.add(
+                f"precision {printable(precision.name)}: measured steps hold verify_ms_per_token already; leave out "
+                "one or the other"
+            )
     for speedup in plan.speedups:
         if speedup.is_measured and not timing.is_measured:
             faults.add(

@@ -5,7 +5,8 @@
     [hardware]   [model]   [[precision]] …   [kv]   [[kv_precision]] …   [[tenant]] …   [[speedup]] …
     [timing]     [early_exit]   [[unique_experts]] …
 
-Only [hardware] is needed; what is left open is said. gib is 2^30 bytes, gb is 10^9.
+[hardware] is needed, with a size of HBM also [model] and [[precision]]; what else is left open is said. gib is 2^30
+bytes, gb is 10^9.
 """
 
 from collections.abc import Mapping
@@ -19,15 +20,17 @@ from oracle.levers.handwritten import check_format, tree_from_text
 from oracle.pool.attention_file import OF, kv_from_table
 from oracle.pool.early_exit import EarlyExit
 from oracle.pool.kv_cache import KvCache
-from oracle.pool.plan import GIB, Memory, Model, Plan, Precision, Tenant, Timing, UniqueExperts
+from oracle.pool.plan import GIB, Memory, Model, Plan, Precision, Tenant
 from oracle.pool.ranges import NOT_NEGATIVE, POSITIVE, SHARE, within
 from oracle.pool.speedup import Speedup
+from oracle.pool.timing import Timing
+from oracle.pool.unique_experts import UniqueExperts
 
 FORMAT = "draft-oracle/pool"
 VERSION = 1
 GB = 1_000_000_000
 _WHOLE = ("count", "context_tokens", "draft_length", "layers", "values_per_scale", "experts", "experts_per_token")
-_TABLES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+TABLES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "hardware": ((), ("usable_gib", "usable_gb", "hbm_gib", "hbm_gb", "usable_share", "pool_gib", "reserve_gib")),
     "model": (
         ("parameters",),
@@ -40,9 +43,9 @@ _TABLES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
             "experts_per_token",
         ),
     ),
-    "precision": (("name", "bytes_per_value"), ("scale_bytes", "values_per_scale")),
+    "precision": (("name", "bytes_per_value"), ("scale_bytes", "values_per_scale", "verify_ms_per_token")),
     "kv_precision": (("name", "bytes_per_value"), ("scale_bytes", "values_per_scale")),
-    "unique_experts": (("tokens", "experts"), ()),
+    "unique_experts": (("tokens", "experts"), ("draft_length",)),
     "tenant": (("name", "count", "context_tokens"), ()),
     "speedup": (
         ("name", "draft_length"),
@@ -123,11 +126,11 @@ def plan_from_text(text: str, source: str) -> Plan:
     """
     tree = tree_from_text(text, source)
     faults = Faults()
-    check_format(tree, source, FORMAT, VERSION, OF, (*_TABLES, "kv"), faults)
-    check_keys(tree, f"{source}: ", ("hardware",), ("format", "version", *list(_TABLES)[1:], "kv"), faults, OF)
+    check_format(tree, source, FORMAT, VERSION, OF, (*TABLES, "kv"), faults)
+    check_keys(tree, f"{source}: ", ("hardware",), ("format", "version", *list(TABLES)[1:], "kv"), faults, OF)
     listed: dict[str, list[dict[str, Any]]] = {}
     single: dict[str, dict[str, Any] | None] = {}
-    for name in _TABLES:
+    for name in TABLES:
         if name in _LISTED:
             listed[name] = _rows(tree, name, source, faults)
         else:
@@ -206,13 +209,13 @@ def _rows(tree: Mapping[str, Any], name: str, source: str, faults: Faults) -> li
 
 def _values(table: Mapping[str, Any], name: str, place: str, faults: Faults) -> dict[str, Any]:
     """Take the values of a table that are what they should be; neutral ones stand in for the others."""
-    needed, optional = _TABLES[name]
+    needed, optional = TABLES[name]
     check_keys(table, place, needed, optional, faults, OF)
     values: dict[str, Any] = {key: _NEUTRAL.get(key, 1) for key in needed}
     if "name" in needed:
         values["name"] = f"number {place.rpartition(':')[0].rpartition(' ')[2]}"
     for key in (*needed, *optional):
-        whole = key == "tokens" if name == "unique_experts" else key in _WHOLE
+        whole = key != "experts" if name == "unique_experts" else key in _WHOLE
         if key in table and _fine(table[key], key, f"{place}{key}", faults, whole=whole):
             values[key] = tuple(table[key]) if isinstance(table[key], list) else table[key]
         elif key in table and key in _TOGETHER:

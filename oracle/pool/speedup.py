@@ -101,3 +101,5 @@ class Speedup:
             )
         if (self.round_base_ms is None) != (self.round_ms_per_tenant is None):
             faults.add(f"{place}round_base_ms and round_ms_per_tenant go together; give both or none")
+        if self.is_measured and self.round_host_ms:
+            faults.add(f"{place}measured rounds hold round_host_ms already; leave out one or the other")

@@ -1,27 +1,32 @@
 """How long a decode step and a round with drafts take when n tenants decode together.
 
-Calculated, in bytes read over the bandwidth (milliseconds):
+Calculated, in bytes read over the bandwidth (milliseconds), with c = verify_ms_per_token of the precision:
 
-    step(n)  = host + [weights(n) + kv_share · kv · n] / bandwidth
-    round(n) = host + round_host + [weights(n (k+1)) + kv_share · kv · n] / bandwidth + verify · n k
-               + k · [draft + kv_share · kv_draft · n] / bandwidth
+    read(n, k) = [weights(n (k+1)) + kv_share · kv · n] / bandwidth
+    step(n)    = host + pass(n, 0)
+    round(n)   = host + round_host + pass(n, k) + k · [draft + kv_share · kv_draft · n] / bandwidth
 
-weights(P) are those that P positions read: all of them, or, for a Mixture-of-Experts target whose experts are stated,
-the rest and the unique experts as measured, else E (1 - (1 - top_k/E)^P) of E (independent tokens, routed uniformly:
-more than real routing touches). It is the model of
+    pass(n, k) = read(n, k) + c n k                   verification added
+    pass(n, k) = max( read(n, k), c n (k+1) )         computing hidden behind reading
+
+Kernels read and compute at once, layer by layer and never perfectly, so that measured rounds lie near the one or the
+other; a verdict needs both. weights(P) are those that P positions read: all of them, or, for a Mixture-of-Experts
+target whose experts are stated, the rest and the unique experts as measured, else E (1 - (1 - top_k/E)^P) of E
+(independent tokens, routed uniformly: more than real routing touches). With verification added it is the model of
 `oracle.levers.cost` with the reads of a draft added. Measured: lines through step and round times. What does not change
 with the tenants of a plan (a measured round) does not change with the size of the draft either.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from oracle.crossover.formulas import uniform_unique_experts
 from oracle.pool.budget import Served, tenant_bytes, weights_bytes
 from oracle.pool.plan import Plan
 from oracle.pool.speedup import Speedup
+from oracle.pool.timing import Reading
+from oracle.pool.unique_experts import unique_experts
 
 Numbers = NDArray[np.float64]
 
@@ -42,31 +47,35 @@ class RoundLine:
     ms_per_draft_byte: float
 
 
-def read_bytes(plan: Plan, served: Served, positions: ArrayLike) -> Numbers:
-    """Bytes of weights that so many positions read."""
+def read_bytes(plan: Plan, served: Served, positions: ArrayLike, draft_length: int = 0) -> Numbers:
+    """Bytes of weights that so many positions of rounds with drafts of a length read."""
     P = np.asarray(positions, dtype=np.float64)
     whole, model = float(weights_bytes(plan, served.weights)), plan.model
     if model is None or model.expert_parameters is None or model.experts is None or model.experts_per_token is None:
         return np.full(P.shape, whole)
     experts = model.expert_parameters * served.weights.stored_bytes
-    touched = unique_experts(plan, P, model.experts, model.experts_per_token) / model.experts
+    found = unique_experts(plan.unique_experts, P, draft_length, model.experts, model.experts_per_token)
+    touched = found / model.experts
     return whole - experts * (1 - touched)
 
 
-def unique_experts(plan: Plan, positions: Numbers, experts: int, top_k: int) -> Numbers:
-    """Unique experts a layer: measured and on lines between, else by the uniform formula.
+def verify_ms_per_token(plan: Plan, served: Served) -> float:
+    """Milliseconds that computing one token of one tenant takes at a precision of the weights."""
+    own = served.weights.verify_ms_per_token
+    if own is not None:
+        return own
+    return 0.0 if plan.timing is None else plan.timing.verify_ms_per_token
 
-    Beyond the largest number of tokens measured, of the experts not touched by then the share that the formula says.
-    """
-    formula = uniform_unique_experts(positions, experts, top_k)
-    rows = plan.unique_experts
-    if not rows:
-        return formula
-    x = np.array([1.0, *(float(row.tokens) for row in rows if row.tokens > 1)])
-    y = np.array([float(top_k), *(row.experts for row in rows if row.tokens > 1)])
-    last = float(uniform_unique_experts(x[-1], experts, top_k))
-    more = np.zeros(positions.shape) if last >= experts else (formula - last) / (experts - last)
-    return np.asarray(np.where(positions <= x[-1], np.interp(positions, x, y), y[-1] + (experts - y[-1]) * more))
+
+def has_two_readings(plan: Plan, served: Served) -> bool:
+    """Whether it matters how computing joins the time of reading bytes."""
+    calculated = plan.timing is not None and not plan.timing.is_measured
+    return calculated and verify_ms_per_token(plan, served) > 0
+
+
+def with_reading(plan: Plan, reading: Reading) -> Plan:
+    """Give the plan with computing joined to the time of reading bytes in one way."""
+    return plan if plan.timing is None else replace(plan, timing=replace(plan.timing, reading=reading))
 
 
 def step_ms(plan: Plan, served: Served, tenants: ArrayLike) -> Numbers | None:
@@ -77,7 +86,8 @@ def step_ms(plan: Plan, served: Served, tenants: ArrayLike) -> Numbers | None:
     if timing.step_base_ms is not None and timing.step_ms_per_tenant is not None:
         return np.asarray(timing.step_base_ms + timing.step_ms_per_tenant * n)
     kv = timing.kv_read_share * _each(tenant_bytes(plan, served))
-    return timing.step_host_ms + (read_bytes(plan, served, n) + kv * n) * _ms_per_byte(plan)
+    read = (read_bytes(plan, served, n) + kv * n) * _ms_per_byte(plan)
+    return timing.step_host_ms + _pass_ms(plan, served, read, n, 0)
 
 
 def round_line(plan: Plan, served: Served, speedup: Speedup, tenants: ArrayLike) -> RoundLine | None:
@@ -87,11 +97,20 @@ def round_line(plan: Plan, served: Served, speedup: Speedup, tenants: ArrayLike)
         return None
     if speedup.round_base_ms is not None and speedup.round_ms_per_tenant is not None:
         return RoundLine(np.asarray(speedup.round_base_ms + speedup.round_ms_per_tenant * n), 0.0)
-    kv = _each(tenant_bytes(plan, served))
+    kv = timing.kv_read_share * _each(tenant_bytes(plan, served))
     draft_kv = _each(tenant_bytes(plan, served, speedup)) - _each(_lookahead(plan, served, speedup))
-    read = read_bytes(plan, served, n * (k + 1)) + timing.kv_read_share * (kv + k * draft_kv) * n
-    fixed = timing.step_host_ms + speedup.round_host_ms + read * _ms_per_byte(plan)
-    return RoundLine(fixed + timing.verify_ms_per_token * k * n, k * speedup.read_share * _ms_per_byte(plan))
+    read = (read_bytes(plan, served, n * (k + 1), k) + kv * n) * _ms_per_byte(plan)
+    drafting = k * timing.kv_read_share * draft_kv * n * _ms_per_byte(plan)
+    fixed = timing.step_host_ms + speedup.round_host_ms + _pass_ms(plan, served, read, n, k) + drafting
+    return RoundLine(fixed, k * speedup.read_share * _ms_per_byte(plan))
+
+
+def _pass_ms(plan: Plan, served: Served, read_ms: Numbers, tenants: Numbers, draft_length: int) -> Numbers:
+    """Time of a pass of the target that reads for `read_ms`, by the reading of the plan."""
+    price = verify_ms_per_token(plan, served) * tenants
+    if plan.timing is not None and plan.timing.reading is Reading.HIDDEN:
+        return np.maximum(read_ms, price * (draft_length + 1))
+    return np.asarray(read_ms + price * draft_length)
 
 
 def round_ms(plan: Plan, served: Served, speedup: Speedup, tenants: ArrayLike) -> Numbers | None:

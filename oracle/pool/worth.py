@@ -14,7 +14,9 @@ tenants asked for than fit, memory costs nothing: `pays` lists all numbers of te
 """
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
 
 import numpy as np
 
@@ -22,9 +24,24 @@ from oracle.levers.matches import accept_needed
 from oracle.pool.budget import Budget, Served, budget, tenants_in
 from oracle.pool.plan import Plan
 from oracle.pool.speedup import Speedup
-from oracle.pool.times import Numbers, round_line, round_ms, step_ms
+from oracle.pool.times import Numbers, has_two_readings, round_line, round_ms, step_ms, with_reading
+from oracle.pool.timing import Reading
 
 MOST_TENANTS = 1 << 17  # looked at one by one
+
+
+class Verdict(StrEnum):
+    """Whether a speed-up pays by all readings, by none, or by some only."""
+
+    PAYS = "pays"
+    NOT = "does not pay"
+    DEPENDS = "depends"
+
+
+def verdict(gains: Sequence[float | None]) -> Verdict:
+    """Judge gains by every reading."""
+    pays = [gain is not None and gain > 1 for gain in gains]
+    return Verdict.PAYS if all(pays) else Verdict.DEPENDS if any(pays) else Verdict.NOT
 
 
 @dataclass(frozen=True)
@@ -48,6 +65,8 @@ class Worth:
     pays
         Ranges of tenants, both ends included, at which it emits more; the last one goes on where it pays at a full
         pool (inf).
+    hidden
+        The same with computing hidden behind reading bytes; None: it makes no difference.
     """
 
     speedup: Speedup
@@ -63,6 +82,12 @@ class Worth:
     same_step_ms: float | None = None
     same_round_ms: float | None = None
     pays: tuple[tuple[int, float], ...] | None = None
+    hidden: "Worth | None" = None
+
+    @property
+    def readings(self) -> "tuple[Worth, ...]":
+        """With verification added, and, where that differs, with computing hidden."""
+        return (self,) if self.hidden is None else (self, self.hidden)
 
     @property
     def pool_share(self) -> float:
@@ -120,8 +145,16 @@ class Worth:
         return self.speedup.length * self.same_step_ms / self.same_round_ms
 
 
+def weigh(plan: Plan, served: Served, speedup: Speedup) -> Worth:
+    """Weigh a speed-up against the KV that it displaces, by both readings of how computing joins reading."""
+    added = worth(with_reading(plan, Reading.ADDED), served, speedup)
+    if not has_two_readings(plan, served):
+        return added
+    return replace(added, hidden=worth(with_reading(plan, Reading.HIDDEN), served, speedup))
+
+
 def worth(plan: Plan, served: Served, speedup: Speedup) -> Worth:
-    """Weigh a speed-up against the KV that it displaces."""
+    """Weigh a speed-up by the reading of the plan."""
     without, having = budget(plan, served), budget(plan, served, speedup)
     n, left = without.tenants, having.tenants
     if not n or left is None or round_line(plan, served, speedup, 1) is None:

@@ -9,6 +9,16 @@ from oracle.crossover.answer import Crossover
 from oracle.crossover.costs import BASES, EXTRAPOLATED
 from oracle.crossover.pays import ON, STATES
 from oracle.resampling import Interval
+from oracle.summaries.crossover_texts import (
+    ends_seen,
+    exit_notes,
+    headline,
+    memory,
+    off_base,
+    reading_exits,
+    unclaimed,
+    what_is_claimed,
+)
 from oracle.summaries.shares import counted
 from oracle.tables import NOT_AVAILABLE, Column, Row, Table, interval_cells, number, with_interval, words
 
@@ -38,7 +48,7 @@ def crossover_tables(
     """
     sizes = [size for size in shown if size <= answer.most]
     return [
-        intervals_table(answer, [*_readings(readings), *notes, *assumptions]),
+        intervals_table(answer, [*reading_exits(readings), *notes, *assumptions]),
         sizes_table(answer, sizes),
         lengths_table(answer, sizes),
         schedule_table(answer),
@@ -58,7 +68,7 @@ def intervals_table(answer: Crossover, notes: Sequence[str]) -> Table:
             {
                 "from": first,
                 "to": last,
-                "censored": not _ends_seen(answer, last),
+                "censored": not ends_seen(answer, last),
                 "lengths": ", ".join(map(str, sorted(set(answer.best[at].tolist())))),
                 "top_speed_up": float(ups[peak]),
                 "top_at": first + peak,
@@ -82,7 +92,7 @@ def intervals_table(answer: Crossover, notes: Sequence[str]) -> Table:
         f"Batch sizes at which some K ≥ 1 pays, of 1 … {answer.most:,}",
         columns,
         rows,
-        [headline(answer), *_exits(answer), *notes],
+        [headline(answer), *([unclaimed(answer)] if unclaimed(answer) else []), *exit_notes(answer), *notes],
     )
 
 
@@ -92,83 +102,13 @@ def _of_sizes(row: Row, key: str) -> str:
     return NOT_AVAILABLE if row[key] is None else counted(round(row[key] * sizes), sizes)
 
 
-def _ends_seen(answer: Crossover, last: int) -> bool:
-    return last < answer.most and STATES[answer.states[last]] == "off"
-
-
 def _end_is(answer: Crossover, last: int) -> str | None:
     """Say what ends an interval whose end was not seen."""
-    if _ends_seen(answer, last):
+    if ends_seen(answer, last):
         return None
     if last == answer.most:
         return "still on at the largest"
     return "no draft fits for all beyond" if STATES[answer.states[last]] == "does not fit" else "no price beyond"
-
-
-def headline(answer: Crossover) -> str:
-    """Say the schedule in one sentence, and what it hangs on."""
-    said = []
-    for (first, last), k in answer.ends():
-        where = f"up to {last:,}" if last is not None else "at every batch size" if first == 1 else "beyond"
-        if last is None and k:
-            where += f" up to {answer.most:,}, the largest looked at"
-        said.append(f"{f'K = {k}' if k else 'no drafts (K = 0)'} {where}")
-    if not answer.extrapolated.any():
-        return ", ".join(said)
-    first = int(np.argmax(answer.extrapolated)) + 1
-    floor = answer.floor_most_ms[answer.extrapolated & (answer.states == ON)]
-    floor = floor[np.isfinite(floor)]
-    hangs = ""
-    if len(floor):
-        hangs = (
-            f"; some K ≥ 1 still pays wherever it does now as long as computing a token takes no more than "
-            f"{floor.min():.3g} ms"
-        )
-    return f"{', '.join(said)}, if prices from batch size {first:,} on are what they are extrapolated to be{hangs}"
-
-
-def exits(answer: Crossover) -> str:
-    """Say the first and the last exit."""
-    found = answer.crossings
-    if not found.intervals:
-        return f"no K ≥ 1 pays at any batch size up to {answer.most:,}"
-    ends = ((found.intervals[0][1], found.first_exit), (found.intervals[-1][1], found.last_exit))
-    first, last = (f"{end:,}" if end is not None else f"not seen, on to {on:,}" for on, end in ends)
-    return f"first exit: {first}; last exit: {last}"
-
-
-def _readings(readings: Sequence[tuple[str, Crossover]]) -> list[str]:
-    """Say the exits for other times to read the context of further requests."""
-    return [f"if a token of context of a further request takes {name}: {exits(each)}" for name, each in readings]
-
-
-def _exits(answer: Crossover) -> list[str]:
-    """Say where speculation stops paying, and what cannot be said."""
-    found = answer.crossings
-    said = [exits(answer) + ("; every batch size was looked at, since cost is not monotone" if found.intervals else "")]
-    if found.intervals and found.intervals[-1][1] == answer.most:
-        limit = float(np.nanmax(answer.limit[1:], initial=-np.inf))
-        said.append(
-            f"censored: it still pays at {answer.most:,}, and where it stops was not seen; as batches grow without end "
-            f"it {'goes on' if limit > 1 else 'stops'} (speed-up {limit:.3f})"
-        )
-    if answer.clipped:
-        said.append(
-            f"the KV cache holds no more than {answer.most:,} requests without drafts: that ends the batch sizes"
-        )
-    full = [i + 1 for i, state in enumerate(answer.states) if STATES[state] == "does not fit"]
-    if full:
-        said.append(
-            f"does not fit at {len(full):,} of them (first {full[0]}, last {full[-1]}): the KV cache holds drafts of "
-            "fewer requests; those that run are compared with all without drafts, and the schedule takes the faster"
-        )
-    unknown = [i + 1 for i, state in enumerate(answer.states) if STATES[state] == "unknown"]
-    if unknown:
-        said.append(
-            f"unknown at {len(unknown):,} of them (first {unknown[0]}, last {unknown[-1]}): K = 0 or every K ≥ 1 has "
-            "no price there; time rounds with draft length 0, or assume a base time with --off-ms"
-        )
-    return said
 
 
 def _if_extrapolated(answer: Crossover, i: int) -> str:
@@ -191,6 +131,7 @@ def _size_row(answer: Crossover, B: int) -> dict[str, Any]:
         "verdict": state + (", not significant" if unsure else _if_extrapolated(answer, i)),
         "running": int(answer.running[i, k]),
         "best_length": k or None,
+        "set_length": int(answer.scheduled[i]),
         **interval_cells("speed_up", _finite(up), around(up, half)),
         "off_ms_per_token": _finite(a_token[0]),
         "best_ms_per_token": _finite(a_token[k]) if k else None,
@@ -211,6 +152,7 @@ def sizes_table(answer: Crossover, sizes: Sequence[int]) -> Table:
         number("batch\nsize", "batch_size"),
         words("speculation", "verdict"),
         number("best\nK", "best_length"),
+        number("K\nset", "set_length"),
         with_interval("speed-up\nover K = 0", "speed_up", ".3f"),
         number("ms/token\nK = 0", "off_ms_per_token", ".3f"),
         number("best K", "best_ms_per_token", ".3f"),
@@ -219,7 +161,7 @@ def sizes_table(answer: Crossover, sizes: Sequence[int]) -> Table:
         number("pays from match\nprobability", "acceptance_needed", ".3f"),
         number("a draft token may take\na further request, ms", "draft_request_ms_most", ".3f"),
         number("pays if context\ntakes above, ms", "kv_read_ms_least", ".3g"),
-        number("and compute\nup to, ms", "floor_ms_most", ".3g"),
+        number("and a compute\nfloor up to, ms", "floor_ms_most", ".3g"),
         words("K = 0\nrests on", "off_rests_on"),
         words("best K\nrests on", "best_rests_on"),
     )
@@ -227,7 +169,8 @@ def sizes_table(answer: Crossover, sizes: Sequence[int]) -> Table:
         "a draft token may take: for each further request, where that was not measured, so that some K ≥ 1 pays; "
         "negative: it does not even if drafting for others takes nothing",
         "pays if: break-evens of two prices, each with the other as it is: reading a token of context of a further "
-        "request (0: whatever it takes), and computing a token; – where nothing rests on it, or no value decides",
+        "request (0: whatever it takes), and the compute floor of a token; – where nothing rests on it, or no value "
+        "decides",
         "ms/token is of the whole batch: a round divided by the tokens all its requests emit",
         "pays from: the least probability, the same at all positions, with which some K ≥ 1 pays; – is never",
     ]
@@ -259,10 +202,35 @@ def lengths_table(answer: Crossover, sizes: Sequence[int]) -> Table:
 
 
 def schedule_table(answer: Crossover) -> Table:
-    """Show the draft length for each range of batch sizes."""
-    rows = [{"from": a, "to": b, "draft_length": k} for (a, b), k in answer.ends()]
-    columns = (number("from\nbatch size", "from"), number("to", "to"), number("K", "draft_length"))
-    notes = (f"the fewest ranges that stay within {100 * answer.noise:g} % of the best K everywhere; – has no end",)
+    """Show the draft length for each range of batch sizes, and what it gains there."""
+    rows = []
+    for ((first, last), k), (_, end) in zip(answer.ends(), (each for each, _ in answer.ranges), strict=True):
+        ups = answer.speed_up[first - 1 : end, k] if k else np.ones(1)
+        rows.append(
+            {
+                "from": first,
+                "to": last,
+                "draft_length": k,
+                "speed_up_least": _finite(np.nanmin(ups)),
+                "speed_up_most": _finite(np.nanmax(ups)),
+                "pays_unclaimed": int(answer.unclaimed[first - 1 : end].sum()),
+                "off_filled": int(answer.filled[first - 1 : end].sum()),
+            }
+        )
+    columns = (
+        number("from\nbatch size", "from"),
+        number("to", "to"),
+        number("K", "draft_length"),
+        number("speed-up,\nleast", "speed_up_least", ".3f"),
+        number("most", "speed_up_most", ".3f"),
+    )
+    claim = what_is_claimed(answer)
+    notes = [
+        f"K ≥ 1 only where it is faster than K = 0 {claim}; of such schedules the fewest ranges within "
+        f"{100 * answer.noise:g} % of the fastest K that is, and of those the one that loses least; – has no end",
+    ]
+    if unclaimed(answer):
+        notes.append(unclaimed(answer))
     return Table("schedule", "Draft length by batch size", columns, rows, notes)
 
 
@@ -287,11 +255,5 @@ def limits_table(answer: Crossover) -> Table:
         number("requests\nthat fit", "most_requests"),
     )
     notes = ["large batches: all experts are touched, and only the time of further tokens and contexts still grows"]
-    used, needed = float(answer.off_base_ms[0]), float(answer.off_base_needed_ms[0])
-    basis = BASES[answer.costs.basis[0, 0]]
-    if np.isfinite(needed):
-        said = f"{used:.2f} ms is {basis}" if np.isfinite(used) else "it was not measured"
-        notes.append(
-            f"at batch size 1 some K ≥ 1 pays if the base time of a K = 0 round is above {needed:.2f} ms; {said}"
-        )
+    notes += [said for said in (off_base(answer), memory(answer)) if said]
     return Table("limits", "Large batches and memory", columns, rows, notes)

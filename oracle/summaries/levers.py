@@ -1,8 +1,10 @@
 """What is shown of an answer about serving levers: one page first, then the tables it rests on."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
+from oracle.levers.advised import Advice, Stretch, admitted_regime, advice, set_in
 from oracle.levers.answer import Answer, Run
 from oracle.levers.break_even import (
     critical_concurrency,
@@ -12,10 +14,18 @@ from oracle.levers.break_even import (
     speculation_batches,
 )
 from oracle.levers.cost import accept, batch_size, capacity, overhead, round_length
-from oracle.levers.deployment import Deployment
-from oracle.levers.procedure import Configuration, Decisions
-from oracle.summaries.levers_admission import PER_MILLION, admission, cap_begins, configured, setting
-from oracle.summaries.shares import part, percent
+from oracle.levers.procedure import Decisions
+from oracle.summaries import levers_sentences as said_of
+from oracle.summaries.levers_admission import (
+    PER_MILLION,
+    admission,
+    configured,
+    setting,
+    typed,
+    typed_ranges,
+    typed_setting,
+)
+from oracle.summaries.shares import part
 from oracle.tables import Column, Row, Table, number, show, words
 
 _MS = ".5f"
@@ -25,35 +35,59 @@ _OUTSIDE = "nothing: an eta was measured above 1, which this model does not hold
 def answer_table(found: Answer, notes: tuple[str, ...] = (), *, outside: bool = False) -> Table:
     """Say on one page what to set, why, at what it flips and when to look again.
 
+    Rows hold typed fields beside the words: the setting in that of "set", a list of ranges in those of flips.
+
     Parameters
     ----------
     outside
         Whether some eta was measured where the model ends, so that no lever is called certain.
     """
-    deployment, chosen = found.deployment, found.joint.configuration()
-    facts = [
-        ("set", setting(found)),
-        ("why", _margin(found)),
-        ("draft length", _lengths(found)),
-        ("admission", admission(found)),
-        ("certain", _OUTSIDE if outside else _certainty(found)),
-        ("in the source's order", _ordered(found)),
-        ("flips with concurrency", _ranges(deployment, found.by_concurrency, ",.0f")),
-        *(
-            [("the same, capped", _ranges(deployment, found.by_concurrency_capped, ",.0f"))]
-            if [run.configuration for run in found.by_concurrency_capped]
-            != [run.configuration for run in found.by_concurrency]
-            else []
-        ),
-        ("with repetitiveness", _ranges(deployment, found.by_repetitiveness, ".3f")),
-        ("with the prefix share", _ranges(deployment, found.by_prefix_share, ".3f")),
-        ("look again", _look_again(found, chosen)),
-        *(("left out", reason) for reason in found.dropped.values()),
-        *(("from", note) for note in notes),
+    advised = advice(found)
+    facts: list[dict[str, Any]] = [
+        _fact("set", setting(found), setting=typed_setting(found)),
+        _fact("why", said_of.margin(found, advised)),
+        _fact("draft length", said_of.lengths(found, advised)),
+        _fact("admission", admission(found)),
+        _certain(found, advised, outside),
+        _fact("in the source's order", said_of.ordered(found) + (", not capped" if advised.cap is not None else "")),
+        *_flips(found, advised),
+        _fact("look again", said_of.look_again(found, advised)),
+        *(_fact("left out", reason) for reason in found.dropped.values()),
+        *(_fact("from", note) for note in notes),
     ]
-    rows = [{"fact": fact, "value": value} for fact, value in facts]
     columns = (words("", "fact"), words("", "value", most=600))
-    return Table("levers", f"Serving levers: {_where(found)}", columns, rows)
+    return Table("levers", f"Serving levers: {_where(found)}", columns, facts)
+
+
+def _fact(name: str, value: str, **fields: Any) -> dict[str, Any]:
+    return {"fact": name, "value": value, **fields}
+
+
+def _certain(found: Answer, advised: Advice, outside: bool) -> dict[str, Any]:
+    """Say what is certain; nothing is where the model ends, or where no interval was given."""
+    known = found.has_intervals and not outside
+    possible = [{**typed(found.deployment, each), "capped": capped} for each, capped in advised.possible]
+    return _fact(
+        "certain",
+        _OUTSIDE if outside else said_of.certainty(found, advised),
+        speculation=advised.speculation if known else None,
+        prefix_cache=advised.prefix if known else None,
+        possible=possible if known else None,
+    )
+
+
+def _flips(found: Answer, advised: Advice) -> list[dict[str, Any]]:
+    """Say where the advice changes, and without caps where that differs over concurrency."""
+    every: list[tuple[str, Sequence[Run | Stretch], str]] = [
+        ("flips with concurrency", advised.by_concurrency, ",.0f"),
+        *([("without a cap", found.by_concurrency, ",.0f")] if any(r.caps for r in advised.by_concurrency) else []),
+        ("with repetitiveness", advised.by_repetitiveness, ".3f"),
+        ("with the prefix share", advised.by_prefix_share, ".3f"),
+    ]
+    return [
+        _fact(name, said_of.ranges(found.deployment, runs, spec), ranges=typed_ranges(found.deployment, runs))
+        for name, runs, spec in every
+    ]
 
 
 def _where(found: Answer) -> str:
@@ -65,103 +99,18 @@ def _where(found: Answer) -> str:
     )
 
 
-def _margin(found: Answer) -> str:
-    """Say how far the next best is, and what limits the batch."""
-    second = found.priced[1]
-    gap = float(second.parts.total_ms / found.joint.cost_ms) - 1
-    B, C = float(found.joint.batch), float(found.regime.concurrency)
-    bound = f"all {C:g} requests decode together" if B >= C else f"the KV cache holds {B:g} of {C:g} requests"
-    named = configured(found.deployment, second.configuration)
-    uncapped = "without a cap " if found.cap_saves else ""
-    return f"{uncapped}{percent(gap)} dearer is the next best, {named}; {bound}"
-
-
-def _lengths(found: Answer) -> str:
-    """Say which draft length the model would take, all levers decided again for each."""
-    stated = found.deployment.speculation.draft_length
-    length, best = min(found.by_length, key=lambda pair: float(pair[1].cost_ms))
-    saved = 1 - float(best.cost_ms / found.joint.cost_ms)
-    if not best.speculation_on:
-        return f"speculation does not pay at any of 1 … {found.by_length[-1][0]} draft tokens"
-    if length == stated or saved <= 0:
-        return f"{stated} draft tokens are the best of 1 … {found.by_length[-1][0]}"
-    named = configured(found.deployment, best.configuration())
-    return (
-        f"stated: {stated}; of 1 … {found.by_length[-1][0]} the model would draft {length} ({named}), "
-        f"{percent(saved)} cheaper"
-    )
-
-
-def _certainty(found: Answer) -> str:
-    if not found.has_intervals:
-        return "no intervals were given on repetitiveness, prefix share or eta: values taken as exact"
-    states = "without a cap, " if found.cap_saves else ""
-    states += f"at {found.deployment.precisions[found.joint.configuration().precision].name}: speculation "
-    states += f"{found.speculation}, prefix cache {found.prefix}"
-    if len(found.possible) == 1:
-        return f"{states}; this configuration is the cheapest everywhere within the intervals"
-    named = "; ".join(configured(found.deployment, each) for each in found.possible)
-    return f"{states}; within the intervals {len(found.possible)} configurations may be the cheapest: {named}"
-
-
-def _ordered(found: Answer) -> str:
-    """Compare with both readings of the source's procedure."""
-    said = []
-    for name, each in (("literal", found.literal), ("speculation-aware", found.aware)):
-        if each.same_as(found.joint):
-            said.append(f"{name}: the same")
-        else:
-            more = percent(float(each.cost_ms / found.joint.cost_ms) - 1)
-            said.append(f"{name}: {configured(found.deployment, each.configuration())}, {more} dearer")
-    return "; ".join(said)
-
-
-def _ranges(deployment: Deployment, runs: tuple[Run, ...], spec: str) -> str:
-    if len(runs) == 1:
-        return f"nowhere: {configured(deployment, runs[0].configuration)} throughout"
-    return "; ".join(f"{_range(run, spec)}: {configured(deployment, run.configuration)}" for run in runs)
-
-
-def _range(run: Run, spec: str) -> str:
-    if math.isinf(run.high):
-        return f"from {run.low:{spec}} on"
-    return f"{run.low:{spec}}" if run.low == run.high else f"{run.low:{spec}} – {run.high:{spec}}"
-
-
-def _look_again(found: Answer, chosen: Configuration) -> str:
-    """Name the nearest changes in each direction."""
-    regime = found.regime.values()
-    said = []
-    for name, runs, spec in (
-        ("concurrency", found.by_concurrency, ",.0f"),
-        ("repetitiveness", found.by_repetitiveness, ".3f"),
-        ("prefix share", found.by_prefix_share, ".3f"),
-    ):
-        value = regime[name.replace(" ", "_")]
-        # between two points of the scan a value belongs to the nearer range that holds the decision
-        at = next((i for i, r in enumerate(runs) if r.low <= value <= r.high and r.configuration == chosen), None)
-        if at is None:
-            said.append(f"{name} is at a flip now")
-            continue
-        ends = [f"below {runs[at].low:{spec}}"] if at > 0 else []
-        ends += [f"above {runs[at].high:{spec}}"] if at < len(runs) - 1 else []
-        said += [f"{name} {' or '.join(ends)}"] if ends else []
-    cap = cap_begins(found)
-    said += [] if cap is None else [cap]
-    return f"after every change of precision or draft length; with {', '.join(said) or 'nothing else in reach'}"
-
-
 def cost_table(found: Answer) -> Table:
     """Show the parts of the cost of every configuration, the cheapest first."""
-    least = float(found.joint.cost_ms)
-    price = found.deployment.price_per_hour
+    advised = advice(found)
+    least, price = advised.cost_ms, found.deployment.price_per_hour
     rows = []
-    for each in found.priced:
+    for each in advised.priced:
         parts = each.parts
         total = float(parts.total_ms)
         rows.append(
             {
                 "configuration": configured(found.deployment, each.configuration),
+                **typed(found.deployment, each.configuration),
                 "batch": float(parts.batch),
                 "decode_ms": float(parts.decode_ms),
                 "prefill_ms": float(parts.prefill_ms),
@@ -182,7 +131,8 @@ def cost_table(found: Answer) -> Table:
         *((number("price/million\ntokens", "price_per_million", ".4g"),) if price is not None else ()),
     )
     notes = ("decode, prefill and managing the prefix cache, ms per emitted token of the whole deployment",)
-    return Table("levers_cost", "Cost per token of every configuration", columns, rows, notes)
+    capped = "" if advised.cap is None else ", each with the admission that is cheapest for it"
+    return Table("levers_cost", f"Cost per token of every configuration{capped}", columns, rows, notes)
 
 
 def break_even_table(found: Answer) -> Table:
@@ -211,8 +161,10 @@ def break_even_table(found: Answer) -> Table:
         Column("prefix cache\noff from C", lambda row: _flip(row, "prefix_off_from")),
         Column("dearer, below\nr of", _over_lower, text=True),
     )
+    _, cap = set_in(found)
+    batch = "the batch the precision gives" if cap is None else f"the {cap:g} requests the cap admits, or what fits"
     notes = (
-        "each lever at the batch the precision gives; speculation pays above r*, the prefix cache above rho*",
+        f"each lever at {batch}; speculation pays above r*, the prefix cache above rho*",
         "off from C: concurrency from which it no longer pays, or never within what the KV cache holds",
         "dearer: decode with speculation costs more than at the next lower precision unless r is above",
     )
@@ -226,7 +178,7 @@ def usable(found: Answer) -> tuple[int, ...]:
 
 
 def _break_even(found: Answer, index: int) -> dict[str, Any]:
-    deployment, regime = found.deployment, found.regime
+    deployment, regime = found.deployment, admitted_regime(found)
     precision = deployment.precisions[index]
     B = batch_size(deployment, precision, regime)
     spec, prefix = critical_concurrency(deployment, precision, regime)
@@ -276,6 +228,7 @@ def decisions_row(name: str, found: Answer, each: Decisions) -> dict[str, Any]:
     return {
         "name": name,
         "configuration": configured(found.deployment, each.configuration()),
+        **typed(found.deployment, each.configuration()),
         "batch": float(each.batch),
         "cost_ms": float(each.cost_ms),
         "over_joint": float(each.cost_ms / found.joint.cost_ms) - 1,

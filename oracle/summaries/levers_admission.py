@@ -1,8 +1,11 @@
-"""What is said of a cap on admission: whether it comes first, and from which concurrency on it pays."""
+"""How a setting is named, in words and as typed fields, and what is said of a cap on admission."""
 
 import math
+from collections.abc import Sequence
+from typing import Any
 
-from oracle.levers.answer import Answer
+from oracle.levers.advised import NOISE, Stretch, saved_by_cap, set_in
+from oracle.levers.answer import Answer, Run
 from oracle.levers.deployment import Deployment
 from oracle.levers.procedure import Configuration, Decisions
 from oracle.summaries.shares import percent
@@ -17,14 +20,41 @@ def configured(deployment: Deployment, each: Configuration) -> str:
     return f"{name}, speculation {states[each.speculation_on]}, prefix cache {states[each.cache_on]}"
 
 
+def typed(deployment: Deployment, each: Configuration) -> dict[str, Any]:
+    """Give a configuration as fields of a row, beside its words."""
+    return {
+        "precision": deployment.precisions[each.precision].name,
+        "speculation_on": each.speculation_on,
+        "cache_on": each.cache_on,
+    }
+
+
+def typed_setting(found: Answer) -> dict[str, Any]:
+    """Give what is advised as fields; a cap or draft length that is not set is None."""
+    decided, cap = set_in(found)
+    each = decided.configuration()
+    drafted = found.deployment.speculation.draft_length if each.speculation_on else None
+    return {**typed(found.deployment, each), "cap": cap, "draft_length": drafted, "cost_ms": float(decided.cost_ms)}
+
+
+def typed_ranges(deployment: Deployment, runs: Sequence[Run | Stretch]) -> list[dict[str, Any]]:
+    """Give ranges as fields; without an upper end `high` is None."""
+    found = []
+    for run in runs:
+        low, high = run.caps or (None, None) if isinstance(run, Stretch) else (None, None)
+        ends = {"low": run.low, "high": None if math.isinf(run.high) else run.high}
+        found.append({**ends, **typed(deployment, run.configuration), "cap_low": low, "cap_high": high})
+    return found
+
+
 def setting(found: Answer) -> str:
-    """Say what to set, the cap first where it lowers the cost."""
-    if not found.cap_saves:
-        return _priced(found, found.joint)
-    dearer = percent(float(found.joint.cost_ms / found.capped.cost_ms) - 1)
-    return (
-        f"admit at most {float(found.capped.batch):g}: {_priced(found, found.capped)}; without a cap: "
-        f"{_priced(found, found.joint)}, {dearer} dearer"
+    """Say what to set, the cap first where one is advised."""
+    decided, cap = set_in(found)
+    if cap is None:
+        return _priced(found, decided)
+    dearer = percent(float(found.joint.cost_ms / decided.cost_ms) - 1)
+    return f"admit at most {cap:g}: {_priced(found, decided)}; without a cap: {_priced(found, found.joint)}, " + (
+        f"{dearer} dearer"
     )
 
 
@@ -37,20 +67,24 @@ def _priced(found: Answer, each: Decisions) -> str:
 
 def admission(found: Answer) -> str:
     """Say what a cap does, and what it does not count."""
-    if not found.cap_saves:
+    saved, most = saved_by_cap(found), float(found.capped.batch)
+    if not saved:
         return "as many requests as there are and fit: a cap would not lower the cost"
-    saved = percent(1 - float(found.capped.cost_ms / found.joint.cost_ms))
+    if saved < NOISE:
+        named = configured(found.deployment, found.capped.configuration())
+        return (
+            f"not capped; to consider: at most {most:g} ({named}) would cost {percent(saved)} less a token, under the "
+            f"{100 * NOISE:g} % that stated coefficients can carry; the others would wait"
+        )
     return (
-        f"a cap of {float(found.capped.batch):g} requests costs {saved} less a token; the others wait, which this cost "
-        "does not count: where they may not, what holds without a cap is to be set"
+        f"a cap of {most:g} requests costs {percent(saved)} less a token; the others wait, which this cost does not "
+        "count: where they may not, what holds without a cap is to be set"
     )
 
 
-def cap_begins(found: Answer) -> str | None:
-    """Say at which concurrencies a cap lowers the cost; None: at none."""
-    if not found.cap_pays:
-        return None
-    ranges = [
-        f"from {low:,.0f} on" if math.isinf(high) else f"{low:,.0f} – {high:,.0f}" for low, high in found.cap_pays
-    ]
-    return f"a cap on admission pays at concurrency {', '.join(ranges)}"
+def caps(each: Stretch) -> str:
+    """Say what is admitted within a range; nothing where that is not capped."""
+    if each.caps is None:
+        return ""
+    low, high = each.caps
+    return f", at most {low:g} admitted" if low == high else f", at most {low:g} – {high:g} admitted"

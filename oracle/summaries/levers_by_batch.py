@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from oracle.errors import printable
+from oracle.levers.advised import set_in
 from oracle.levers.answer import Answer
 from oracle.levers.break_even import prefix_share_needed, repetitiveness_needed
 from oracle.levers.cost import capacity
@@ -19,7 +20,7 @@ def by_batch_table(found: Answer) -> Table:
     precisions = [deployment.precisions[i] for i in usable(found)]
     knees = [float(capacity(deployment, p, regime)) for p in precisions]
     powers = 2.0 ** np.arange(int(np.log2(max(knees))) + 1)
-    here = min(float(regime.concurrency), max(knees))
+    here = float(set_in(found)[0].batch)
     rows: list[dict[str, Any]] = []
     for B in sorted({*powers.tolist(), *knees, here}):
         batch = np.array(B)

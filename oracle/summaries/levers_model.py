@@ -6,6 +6,7 @@ from itertools import combinations
 from typing import Any
 
 from oracle.errors import printable
+from oracle.levers.advised import advice, set_in
 from oracle.levers.answer import Answer, Fitted
 from oracle.levers.break_even import phase, precision_ratio
 from oracle.levers.cost import capacity
@@ -68,10 +69,13 @@ def procedure_table(found: Answer) -> Table:
 
 
 def lengths_table(found: Answer) -> Table:
-    """Show the joint minimum for every draft length."""
-    stated = found.deployment.speculation.draft_length
+    """Show what is advised for every draft length."""
+    stated, advised = found.deployment.speculation.draft_length, advice(found)
     rows = [
-        {"draft_length": g, "stated": g == stated} | decisions_row(str(g), found, each) for g, each in found.by_length
+        {"draft_length": g, "stated": g == stated, "capped": bool(each.capped)}
+        | decisions_row(str(g), found, each.decided)
+        | {"over_joint": float(each.decided.cost_ms) / advised.cost_ms - 1}
+        for g, each in advised.by_length
     ]
     columns = (
         number("draft\ntokens", "draft_length"),
@@ -79,7 +83,8 @@ def lengths_table(found: Answer) -> Table:
         part("% above\nthe stated", "over_joint", ".2f", 100),
         Column("", lambda row: "stated" if row["stated"] else "", text=True),
     )
-    notes = ("all three levers decided again; host work a round is taken as the same for every draft length",)
+    again = "all three levers" if advised.cap is None else "all three levers and the cap (the batch)"
+    notes = (f"{again} decided again; host work a round is taken as the same for every draft length",)
     return Table("levers_draft_length", "The cheapest configuration by draft length", columns, rows, notes)
 
 
@@ -92,7 +97,9 @@ def assumptions_table(found: Answer) -> Table:
         *_COMPARED,
         Column("same levers", lambda row: "yes" if row["same"] else "NO", text=True),
     )
-    notes = ("what the source's model leaves out or could see otherwise, one at a time",)
+    _, cap = set_in(found)
+    capped = "" if cap is None else "; without the cap on admission that is advised"
+    notes = (f"what the source's model leaves out or could see otherwise, one at a time{capped}",)
     return Table("levers_assumptions", "Does the answer rest on an assumption?", columns, rows, notes)
 
 
@@ -199,6 +206,7 @@ def fitted_tables(fitted: Fitted | None, deployment: Deployment) -> list[Table]:
             with_interval("verify\nbatch", "verify_batch", ",.1f"),
             number("measured", "n"),
             number("residual\nms", "residual_ms", ".4f"),
+            number("speculation\nadds, ms", "added_ms", ".4f"),
         )
         title = "Overhead from measured steps with and without speculation"
         tables.append(Table("levers_overhead", title, columns, [_overhead(fitted.overhead)], _OVERHEAD_NOTES))
@@ -221,7 +229,7 @@ _OVERHEAD_NOTES = ("95 %, from what is left over the line; such errors are not p
 
 
 def _overhead(fitted: FittedOverhead) -> dict[str, Any]:
-    row = asdict(fitted)
+    row = asdict(fitted) | {"is_loose": fitted.is_loose}
     for key, name in (("round_host_ms", "host_interval"), ("verify_batch", "verify_interval")):
         row[f"{key}_low"], row[f"{key}_high"] = row.pop(name) or (None, None)
     return row

@@ -5,11 +5,15 @@ import math
 from oracle.pool.answer import Choice, PoolAnswer
 from oracle.pool.budget import name_of
 from oracle.pool.early_exit import MOST_BATCH, largest_batch_saving
+from oracle.pool.measured_experts import MeasuredExperts
 from oracle.pool.plan import GIB
-from oracle.pool.worth import Worth
+from oracle.pool.worth import Verdict, Worth, verdict
 from oracle.summaries.pool_tables import (
+    DEPENDS_ON,
     budget_table,
     early_exit_table,
+    judged,
+    slashed,
     speedups_table,
     stated_table,
     tenants_table,
@@ -18,6 +22,11 @@ from oracle.summaries.shares import percent
 from oracle.tables import Table, words
 
 _SAVING = 0.01  # below, early exit is called nothing
+TWO_READINGS = (
+    "a: verifying drafts takes time on top of reading bytes; b: it hides behind reading, a pass takes the longer of "
+    "reading bytes and computing all its tokens, that of the plain step included; a verdict stands where both agree"
+)
+_ANY = "any number of"
 
 
 def pool_tables(found: PoolAnswer) -> list[Table]:
@@ -29,7 +38,7 @@ def pool_tables(found: PoolAnswer) -> list[Table]:
         tables.append(speedups_table(found))
     if found.early_exit is not None:
         tables.append(early_exit_table(found))
-    return [*tables, stated_table(found.plan)]
+    return [*tables, stated_table(found)]
 
 
 def answer_table(found: PoolAnswer) -> Table:
@@ -40,17 +49,23 @@ def answer_table(found: PoolAnswer) -> Table:
         facts.append(("chosen", f"{what} fits at any precision stated, so speed-ups have no pool to take from"))
     else:
         choice = found.choices[found.chosen]
-        facts += [*_chosen(found, choice), *((w.speedup.name, _worth(w)) for i, w in found.worths if i == found.chosen)]
+        here = [each for i, each in found.worths if i == found.chosen]
+        facts += _chosen(found, choice)
+        if any(each.hidden is not None for each in here):
+            facts.append(("a / b", TWO_READINGS))
+        facts += [(each.speedup.name, _worth(found, each)) for each in here]
         facts += _everywhere(found)
     if found.early_exit is not None:
         facts.append(("early exit", _early_exit(found)))
+    if found.measured is not None:
+        facts.append(("unique experts", _experts(found.measured)))
     facts += [("left open", said) for said in found.left_open]
     facts.append(("from", _origin(found)))
     memory = found.plan.memory
     what = "left for KV by weights and reserve" if memory.is_pool else "of usable HBM"
     title = f"Memory pool: {memory.usable_bytes / GIB:.2f} GiB {what}"
     rows = [{"fact": fact, "value": value} for fact, value in facts]
-    return Table("pool", title, (words("", "fact"), words("", "value", most=600)), rows)
+    return Table("pool", title, (words("", "fact"), words("", "value", most=1000)), rows)
 
 
 def _one_per_weights(found: PoolAnswer) -> list[Choice]:
@@ -110,7 +125,7 @@ def _chosen(found: PoolAnswer, choice: Choice) -> list[tuple[str, str]]:
     return facts
 
 
-def _worth(each: Worth) -> str:
+def _worth(found: PoolAnswer, each: Worth) -> str:
     """Say what one speed-up costs, what it gives, and where both are the same."""
     own = each.having.draft_bytes
     cost = f"takes {_size(own)}, {percent(each.pool_share)} of the pool" if own else "takes no memory of its own"
@@ -119,7 +134,7 @@ def _worth(each: Worth) -> str:
     if each.tenants_lost is None:
         still = 1 / (1 - each.pool_share) if each.pool_share < 1 else math.inf
         return f"{cost}; at a full pool each tenant left has to be {still:.3f} times as fast to make up for it"
-    cost += f", {_with_kv(each)}and {each.tenants_lost:,} of {each.without.tenants:,} tenants"
+    cost += f", {_with_kv(found, each)}and {each.tenants_lost:,} of {each.without.tenants:,} tenants"
     if each.having.tenants == 0:
         return f"{cost}: none is left"
     if each.length_needed is None:
@@ -132,9 +147,16 @@ def _size(size: int) -> str:
     return f"{size / GIB:.2f} GiB" if size >= GIB / 10 else f"{size / (1 << 20):,.3g} MiB"
 
 
-def _with_kv(each: Worth) -> str:
+def _with_kv(found: PoolAnswer, each: Worth) -> str:
+    """Say what each tenant holds more, and what of: slots that drafts are written to, and KV of the draft's own."""
     more = _tenant(each.having.tenant_bytes) - _tenant(each.without.tenant_bytes)
-    return f"{more / (1 << 20):,.1f} MiB more for each tenant " if more else ""
+    kv = found.plan.kv
+    if not more or kv is None:
+        return ""
+    k = each.speedup.draft_length
+    blocks = f" in blocks of {kv.block_tokens:,}" if kv.block_tokens > 1 else ""
+    own = " and KV of its own" if each.speedup.kv_bytes_per_token else ""
+    return f"{more / (1 << 20):,.1f} MiB more for each tenant (slots for {k} draft tokens{blocks}{own}) "
 
 
 def _tenant(mean: tuple[int, int] | None) -> float:
@@ -144,35 +166,43 @@ def _tenant(mean: tuple[int, int] | None) -> float:
 def _gives(each: Worth) -> str:
     if each.gain is None or each.same_gain is None:
         return "its acceptance is not stated"
-    said = f"at a full pool it {_verdict(each.gain)}: {each.gain:.3f} times the tokens"
-    said += f" ({each.tokens_per_s_without:,.0f} → {each.tokens_per_s_with:,.0f} a second)"
-    said += f", {each.same_gain:.3f} times at the same tenants"
+    of = each.readings
+    said = f"at a full pool it {judged([r.gain for r in of])}: {slashed([r.gain for r in of])} times the tokens"
+    before = slashed([r.tokens_per_s_without for r in of], ",.0f")
+    said += f" ({before} → {slashed([r.tokens_per_s_with for r in of], ',.0f')} a second)"
+    said += f", {slashed([r.same_gain for r in of])} times at the same tenants"
     if each.asked_gain is not None and each.asked is not None and each.asked < (each.without.tenants or 0):
-        said = (
-            f"at the {each.asked:,} tenants asked for it {_verdict(each.asked_gain)}: {each.asked_gain:.3f} times the "
-            f"tokens; {said}"
-        )
-    if each.pays is not None and not (len(each.pays) == 1 and each.pays[0] == (1, math.inf)):
-        ranges = ", ".join(_range(*pair) for pair in each.pays)
-        said += f"; pays with {ranges} tenants" if each.pays else "; pays with no number of tenants"
-    return said
-
-
-def _verdict(gain: float) -> str:
-    return "pays" if gain > 1 else "does not pay"
+        gains = [r.asked_gain for r in of]
+        said = f"at the {each.asked:,} tenants asked for it {judged(gains)}: {slashed(gains)} times the tokens; {said}"
+    ranges = list(dict.fromkeys(_ranges(r) for r in of))
+    return said if ranges == [_ANY] else f"{said}; pays with {' / '.join(ranges)} tenants"
 
 
 def _everywhere(found: PoolAnswer) -> list[tuple[str, str]]:
     """Say in how many precisions each speed-up pays at the tenants asked for, as far as they fit."""
     facts = []
     for speedup in found.plan.speedups if len(found.choices) > 1 else ():
-        gains = [(i, w.asked_gain) for i, w in found.worths if w.speedup is speedup and w.asked_gain is not None]
-        on = [name_of(found.plan, found.choices[i].served) for i, gain in gains if gain > 1]
-        if gains:
-            where = f": {'; '.join(on)}" if 0 < len(on) < len(gains) else ""
-            said = f"{speedup.name} pays in {len(on)} of {len(gains)} that can be judged{where}"
+        verdicts = {
+            name_of(found.plan, found.choices[i].served): verdict([r.asked_gain for r in w.readings])
+            for i, w in found.worths
+            if w.speedup is speedup and w.asked_gain is not None
+        }
+        on = [name for name, said in verdicts.items() if said is Verdict.PAYS]
+        unsure = [name for name, said in verdicts.items() if said is Verdict.DEPENDS]
+        if verdicts:
+            where = f": {'; '.join(on)}" if 0 < len(on) < len(verdicts) else ""
+            said = f"{speedup.name} pays in {len(on)} of {len(verdicts)} that can be judged{where}"
+            if unsure:
+                said += f"; in {len(unsure)} it {DEPENDS_ON}: {'; '.join(unsure)}"
             facts.append(("all precisions", said))
     return facts
+
+
+def _ranges(each: Worth) -> str:
+    """Numbers of tenants at which it pays."""
+    if not each.pays:
+        return "no number of"
+    return _ANY if each.pays == ((1, math.inf),) else ", ".join(_range(*pair) for pair in each.pays)
 
 
 def _range(low: int, high: float) -> str:
@@ -183,14 +213,22 @@ def _range(low: int, high: float) -> str:
 
 def _needs(each: Worth) -> str:
     """Say the break-evens."""
-    if each.acceptance_needed is None or math.isinf(each.acceptance_needed):
-        said = f"it would need {each.length_needed:.2f} tokens a round, more than {each.speedup.draft_length + 1}"
+    of = each.readings
+    length = slashed([r.length_needed for r in of], ".2f")
+    needed = [r.acceptance_needed for r in of]
+    out_of_reach = [value is None or math.isinf(value) for value in needed]
+    if all(out_of_reach):
+        said = f"it would need {length} tokens a round, more than {each.speedup.draft_length + 1}"
     else:
-        said = f"break-even at {each.length_needed:.2f} tokens a round (acceptance {each.acceptance_needed:.3f})"
-    size = each.most_draft_bytes
-    if size is None:
+        never = f"; more than {each.speedup.draft_length + 1} is out of reach" if any(out_of_reach) else ""
+        said = f"break-even at {length} tokens a round (acceptance {slashed(needed)}{never})"
+    sizes = [r.most_draft_bytes for r in of]
+    if sizes[0] is None:
         return said
-    return f"{said} or {size / GIB:.2f} GiB of draft" if size >= 0 else f"{said}; no size of draft pays"
+    if all(size is not None and size < 0 for size in sizes):
+        return f"{said}; no size of draft pays"
+    shown = dict.fromkeys("none" if size is None or size < 0 else _size(int(size)) for size in sizes)
+    return f"{said} or {' / '.join(shown)} of draft"
 
 
 def _early_exit(found: PoolAnswer) -> str:
@@ -215,6 +253,16 @@ def _early_exit(found: PoolAnswer) -> str:
     return said
 
 
+def _experts(measured: MeasuredExperts) -> str:
+    half = "" if math.isnan(measured.half) else f" ± {measured.half:.2f}"
+    return (
+        f"measured on batches of {measured.generations:,} generations ({measured.clusters:,} clusters) in the traces, "
+        f"up to {measured.largest_batch:,} tenants, beyond by the uniform formula's growth from there on; "
+        f"{measured.batch:,} tenants with {measured.draft_length} draft tokens touch {measured.mean:.2f}{half} a "
+        f"layer, by the uniform formula {measured.uniform:.2f}"
+    )
+
+
 def _origin(found: PoolAnswer) -> str:
     timing = found.plan.timing
     if timing is None:
@@ -222,6 +270,6 @@ def _origin(found: PoolAnswer) -> str:
     if timing.is_measured:
         return "bytes and tenants are exact for what is stated; times are lines through stated measurements"
     return (
-        "bytes and tenants are exact for what is stated; times are calculated from bytes read, none was measured; "
-        "tokens are expected ones for the acceptance stated"
+        "bytes and tenants are exact for what is stated; times are calculated from bytes read and a price of "
+        "computing, none was measured; tokens are expected ones for the acceptance stated"
     )

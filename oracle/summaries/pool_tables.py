@@ -1,20 +1,45 @@
 """Tables of a memory plan: the budget at every precision, tenants, speed-ups, early exit, and what was stated."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from typing import Any
 
 from oracle.pool.answer import Choice, PoolAnswer
 from oracle.pool.budget import name_of
 from oracle.pool.plan import GIB, Plan
-from oracle.pool.worth import Worth
+from oracle.pool.worth import Verdict, Worth, verdict
 from oracle.summaries.shares import part
 from oracle.tables import Column, Row, Table, number, show, words
 
 _GIB = ".2f"
+DEPENDS_ON = "depends on whether verification hides behind reading bytes"
 
 
 def _gib(value: int | float | None) -> float | None:
     return None if value is None else value / GIB
+
+
+def judged(gains: Sequence[float | None]) -> str:
+    """Say whether it pays, or what that depends on, and which way."""
+    said = verdict(gains)
+    if said is not Verdict.DEPENDS:
+        return said
+    return f"{DEPENDS_ON} (then it {verdict(gains[-1:])})"
+
+
+def slashed(values: Sequence[float | None], spec: str = ".3f") -> str:
+    """Write a number by both readings, once where they look the same."""
+    return " / ".join(dict.fromkeys(show(value, spec) for value in values))
+
+
+def _by_reading(head: str, key: str, spec: str = ".3f") -> Column:
+    """Give a column of numbers that are there by both readings; `hidden_<key>` is None where they are the same."""
+
+    def cell(row: Row) -> str:
+        hidden = row[f"hidden_{key}"]
+        return slashed([row[key]] if hidden is None else [row[key], hidden], spec)
+
+    return Column(head, cell)
 
 
 def budget_table(found: PoolAnswer) -> Table:
@@ -32,7 +57,7 @@ def budget_table(found: PoolAnswer) -> Table:
         number("tenants", "tenants"),
         number("KV", "kv_gib", _GIB),
         number("unused", "unused_gib", _GIB),
-        number("tokens/s", "tokens_per_s", ",.0f"),
+        _by_reading("tokens/s", "tokens_per_s", ",.0f"),
         number("without idle", "dense_tenants"),
     ]
     notes = [
@@ -63,6 +88,7 @@ def _budget_cells(plan: Plan, choice: Choice) -> dict[str, Any]:
         "kv_gib": _gib(laid.kv_bytes),
         "unused_gib": _gib(laid.unused_bytes),
         "tokens_per_s": choice.tokens_per_s,
+        "hidden_tokens_per_s": choice.hidden_tokens_per_s,
         "dense_tenants": choice.dense_tenants,
     }
 
@@ -105,16 +131,17 @@ def speedups_table(found: PoolAnswer) -> Table:
         part("GiB", "draft_gib", _GIB),
         part("% of pool", "pool_share", ".1f", 100),
         Column("tenants", lambda row: f"{show(row['tenants_without'])} → {show(row['tenants_with'])}"),
+        words("at tenants asked for", "verdict"),
         number("k", "draft_length"),
         number("length", "acceptance_length", ".2f"),
-        number("step, ms", "step_ms", ".2f"),
-        number("round, ms", "round_ms", ".2f"),
-        number("gain", "gain"),
-        number("as asked", "asked_gain"),
-        number("same tenants", "same_gain"),
-        number("length needed", "length_needed", ".2f"),
-        Column("acceptance", _acceptance),
-        Column("draft up to, GiB", _largest),
+        _by_reading("step, ms", "step_ms", ".2f"),
+        _by_reading("round, ms", "round_ms", ".2f"),
+        _by_reading("gain", "gain"),
+        _by_reading("as asked", "asked_gain"),
+        _by_reading("same tenants", "same_gain"),
+        _by_reading("length needed", "length_needed", ".2f"),
+        Column("acceptance", lambda row: _both(row, "acceptance_needed", _acceptance)),
+        Column("draft up to, GiB", lambda row: _both(row, "most_draft_gib", _largest)),
     ]
     notes = [
         "gain: tokens a second of a full pool with it over those of a full pool without; as asked: at the tenants "
@@ -122,10 +149,17 @@ def speedups_table(found: PoolAnswer) -> Table:
         "length: mean acceptance length as stated; length needed, acceptance: from which on it pays at a full pool; "
         "draft up to: largest draft that pays, its own KV and draft length as stated",
     ]
+    if any(each.hidden is not None for _, each in found.worths):
+        notes.append(
+            "a / b: verification added to the time of reading bytes / computing hidden behind it; one number: the "
+            "same; where gains lie on both sides of 1 the verdict depends on which of them holds"
+        )
     return Table("pool_speedups", "What each speed-up costs in tenants and what it gives", columns, rows, notes)
 
 
 def _worth_cells(each: Worth) -> dict[str, Any]:
+    """Cells of a speed-up; those of the other reading under hidden_…, None where there is none."""
+    hidden = dict.fromkeys(_timed(each)) if each.hidden is None else _timed(each.hidden)
     return {
         "draft_gib": _gib(each.having.draft_bytes),
         "pool_share": each.pool_share,
@@ -134,13 +168,22 @@ def _worth_cells(each: Worth) -> dict[str, Any]:
         "tenants_lost": each.tenants_lost,
         "draft_length": each.speedup.draft_length,
         "acceptance_length": each.speedup.length,
+        "asked": each.asked,
+        "verdict": None if each.asked_gain is None else str(verdict([reading.asked_gain for reading in each.readings])),
+        **_timed(each),
+        **{f"hidden_{key}": value for key, value in hidden.items()},
+    }
+
+
+def _timed(each: Worth) -> dict[str, Any]:
+    """Cells that rest on times."""
+    return {
         "step_ms": each.step_ms,
         "round_ms": each.round_ms,
         "tokens_per_s_without": each.tokens_per_s_without,
         "tokens_per_s_with": each.tokens_per_s_with,
         "gain": each.gain,
         "same_gain": each.same_gain,
-        "asked": each.asked,
         "asked_gain": each.asked_gain,
         "length_needed": each.length_needed,
         "acceptance_needed": each.acceptance_needed,
@@ -149,13 +192,16 @@ def _worth_cells(each: Worth) -> dict[str, Any]:
     }
 
 
-def _acceptance(row: Row) -> str:
-    value = row["acceptance_needed"]
+def _both(row: Row, key: str, shown: Callable[[float | None], str]) -> str:
+    hidden = row[f"hidden_{key}"]
+    return " / ".join(dict.fromkeys([shown(row[key])] + ([] if hidden is None else [shown(hidden)])))
+
+
+def _acceptance(value: float | None) -> str:
     return "never" if value == float("inf") else show(value)
 
 
-def _largest(row: Row) -> str:
-    value = row["most_draft_gib"]
+def _largest(value: float | None) -> str:
     return "none" if value is not None and value < 0 else show(value, _GIB)
 
 
@@ -196,9 +242,9 @@ def early_exit_table(found: PoolAnswer) -> Table:
     return Table("pool_early_exit", title, columns, rows, notes)
 
 
-def stated_table(plan: Plan) -> Table:
+def stated_table(found: PoolAnswer) -> Table:
     """Echo everything that was stated or taken by default."""
-    rows = []
+    plan, rows = found.plan, []
     for table in ("memory", "model", "kv", "timing", "early_exit"):
         if getattr(plan, table) is not None:
             rows += _stated(table, "", getattr(plan, table))
@@ -208,7 +254,8 @@ def stated_table(plan: Plan) -> Table:
             "name": "",
             "key": f"{each.tokens:g} tokens",
             "value": each.experts,
-            "shown": f"{each.experts:g}",
+            "shown": f"{each.experts:g}"
+            + ("" if each.draft_length is None else f" at draft length {each.draft_length}"),
         }
         for each in plan.unique_experts
     ]
@@ -216,14 +263,15 @@ def stated_table(plan: Plan) -> Table:
         for each in getattr(plan, table):
             rows += _stated(table, each.name, each)
     columns = [words("of", "part"), words("", "name"), words("parameter", "key"), words("value", "shown")]
-    return Table("pool_stated", "Parameters: stated in the plan, or the default; none was measured here", columns, rows)
+    measured = "none was measured here" if found.measured is None else "unique experts measured in the traces"
+    return Table("pool_stated", f"Parameters: stated in the plan, or the default; {measured}", columns, rows)
 
 
 def _stated(part: str, name: str, thing: Any) -> list[dict[str, Any]]:
     found = []
     for f in fields(thing):
         value = getattr(thing, f.name)
-        if f.name == "name" or value is None:
+        if f.name in ("name", "reading") or value is None:
             continue
         shown = f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else None
         shown = f"{value:g}" if isinstance(value, float) else shown

@@ -7,6 +7,7 @@ from oracle.errors import printable
 from oracle.figures import levers as figures
 from oracle.figures import levers_maps as maps
 from oracle.figures.levers_curves import (
+    admitted_now,
     has_bands,
     observed,
     precision_curves,
@@ -14,20 +15,25 @@ from oracle.figures.levers_curves import (
     repetitiveness_curves,
     round_length_here,
 )
+from oracle.figures.levers_schedule import schedule_over_slots
+from oracle.figures.levers_shared import cost_by_concurrency
+from oracle.levers.advised import NOISE, set_in
 from oracle.levers.answer import Answer, Planned
-from oracle.levers.schedule import BAND
+from oracle.levers.procedure import Configuration
 from oracle.pages import drawn_levers as drawn
 from oracle.pages.acceptances import acceptances
 from oracle.pages.material import Absent, Levers, Material
 from oracle.pages.page import Figure, LeftOut, Section
 from oracle.summaries.levers_admission import configured, setting
+from oracle.summaries.levers_shared import shared_setting
 from oracle.tables import printed, show
 
 TITLE = "Serving levers"
 MOST_SCHEDULES = 4  # that are drawn
 _LETTERS = {"repetitiveness": "r", "prefix_share": "rho"}
 _PAGES = ("levers_schedule", *(f"levers_schedule_{i}" for i in range(1, MOST_SCHEDULES + 1)))
-_SHOWN = (*_PAGES, "levers_regimes", "levers", "levers_cost", "levers_break_even", "levers_procedure")
+_ANSWERS = (*_PAGES, "levers_shared", "levers_shared_tenants", "levers_regimes")
+_SHOWN = ("levers", "levers_cost", "levers_break_even", "levers_procedure")
 
 
 def levers(material: Material) -> Section | LeftOut:
@@ -37,14 +43,18 @@ def levers(material: Material) -> Section | LeftOut:
         return LeftOut(TITLE, found.why)
     said, compared = acceptances(material, found.shown)
     paragraphs = [_what_it_is(found), *([_which(found)] if found.which else []), said]
-    first = tuple(table for table in found.tables if table.name in _SHOWN)
+    several = any(table.name in _ANSWERS for table in found.tables)
+    named = {table.name: table for table in found.tables}
+    lead = tuple(named[name] for name in (_ANSWERS if several else ("levers",)) if name in named)
+    first = tuple(table for table in found.tables if table.name in _SHOWN and table not in lead)
     return Section(
         TITLE,
         "levers",
         tuple(paragraphs),
-        (*_schedules(found), *_figures(found)),
+        (*_schedules(found), *_shared(found), *_figures(found)),
         (*first, compared),
-        folded=tuple(table for table in found.tables if table not in first),
+        folded=tuple(table for table in found.tables if table not in (*lead, *first)),
+        lead=lead,
     )
 
 
@@ -62,8 +72,22 @@ def _what_it_is(found: Levers) -> str:
 
 
 def _which(found: Levers) -> str:
-    cheapest = printed(setting(found.shown))
-    return f"Figures by concurrency, batch and repetitiveness are of {printed(found.which)}; there: {cheapest}."
+    drawn_of = f"Figures by concurrency, batch and repetitiveness are of {printed(found.which)}"
+    alone = printed(setting(found.shown))
+    if not found.plans:
+        return (
+            f"{drawn_of}, alone on a deployment of its own; there: {alone}. The setting for one deployment that all "
+            "share comes first."
+        )
+    plan = found.plans[0]
+    made, t = plan.schedule, int(plan.traffic.regime.concurrency.argmax())
+    scheduled = configured(
+        plan.deployment, Configuration(made.precision, bool(made.speculation_on[t]), bool(made.cache_on[t]))
+    )
+    return (
+        f"{drawn_of}. There the schedule, which caps nothing, has {printed(scheduled)}: {made.cost_ms[t]:.5f} ms a "
+        f"token; decided for that slot alone, whatever runs before and after it: {alone}."
+    )
 
 
 def _basis(found: Levers, share: str = "", *, eta: bool = False) -> str:
@@ -89,11 +113,12 @@ def _schedules(found: Levers) -> list[Figure]:
         made.append(
             Figure(
                 f"levers-schedule{number}",
-                f"The schedule{tenant}: requests in flight, and in which slots each lever is on, hysteresis "
-                f"{100 * BAND:g} % of the critical batch size; model output for what was stated, not a measurement; "
-                f"hatched: slots in which the intervals given leave it open{rest}.",
+                f"The schedule{tenant}: requests in flight, the concurrency below which each lever pays (dotted) with "
+                f"its hysteresis of {100 * plan.schedule.band:g} %, in which slots each lever is on, and the caps that "
+                f"would save {100 * NOISE:g} % or more, which the schedule does not set; model output for what was "
+                f"stated, not a measurement; hatched: slots in which the intervals given leave it open{rest}.",
                 _schedule_alt(plan),
-                partial(figures.schedule_over_slots, plan),
+                partial(schedule_over_slots, plan),
                 drawn.schedule_drawn(plan, number.replace("-", "_")),
             )
         )
@@ -107,6 +132,24 @@ def _schedule_alt(plan: Planned) -> str:
         f"{name} over {T:,} slots: speculation on in {int(made.speculation_on.sum()):,}, prefix cache on in "
         f"{int(made.cache_on.sum()):,}; {len(made.switches):,} switches."
     )
+
+
+def _shared(found: Levers) -> list[Figure]:
+    shared = found.shared
+    if shared is None:
+        return []
+    named = printed(shared_setting(shared))
+    return [
+        Figure(
+            "levers-shared",
+            f"Cost per token of one deployment for all {len(shared.tenants):,} tenants by their requests in flight, at "
+            "each precision with the levers that are the best there, not capped; model output for what was stated, "
+            "not a measurement; without intervals.",
+            f"Cost against requests in flight; at {float(shared.mixed.concurrency):,g}: {named}.",
+            partial(cost_by_concurrency, shared),
+            drawn.shared_drawn(shared),
+        )
+    ]
 
 
 def _figures(found: Levers) -> list[Figure]:
@@ -130,7 +173,7 @@ def _break_evens(found: Levers) -> list[Figure]:
             "Prefix share rho* above which the prefix cache pays, by batch, and the observed rho; "
             f"{_basis(found, 'prefix_share')}.",
             f"rho* against the requests that decode together, rising to {show(prefix_share_curves(shown)[0].y[-1])}; "
-            f"observed rho = {rho:g} at {float(shown.joint.batch):g} requests.",
+            f"observed rho = {rho:g} at {float(set_in(shown)[0].batch):g} requests.",
             partial(figures.prefix_share_by_batch, shown),
             drawn.prefix_share_drawn(shown),
         ),
@@ -148,7 +191,7 @@ def _break_evens(found: Levers) -> list[Figure]:
 
 def _needed(found: Answer) -> str:
     """Say r* of every precision at the concurrency now."""
-    C = float(found.regime.concurrency)
+    C = admitted_now(found)
     said = []
     for curve in repetitiveness_curves(found):
         y = float(curve.y[curve.x.searchsorted(C)])
@@ -162,7 +205,9 @@ def _choices(found: Levers) -> list[Figure]:
     regret, now = maps.regret_cells(shown), observed(shown, "repetitiveness", float(shown.regime.concurrency))
     worst = show(float(regret.values.max()), ".1f", 100)
     here = f"the traffic now is at C = {now.x:g}, r = {now.y:g}"
-    chosen = printed(configured(shown.deployment, shown.joint.configuration()))
+    decided, cap = set_in(shown)
+    chosen = printed(configured(shown.deployment, decided.configuration()))
+    chosen += "" if cap is None else f" with {cap:g} admitted"
     return [
         Figure(
             "levers-precision",
@@ -174,16 +219,16 @@ def _choices(found: Levers) -> list[Figure]:
         ),
         Figure(
             "levers-decisions",
-            "The cheapest configuration by concurrency and repetitiveness, all else as in the traffic now (diamond), "
-            f"admission not capped; {basis}.",
-            f"Map of configurations; {here}, where {chosen} is the cheapest.",
+            "What to set by concurrency and repetitiveness, all else as in the traffic now (diamond); dotted: with "
+            f"admission capped, where that saves {100 * NOISE:g} % or more; {basis}.",
+            f"Map of configurations; {here}, where {chosen} is advised.",
             partial(maps.decision_map, shown),
             drawn.decisions_drawn(shown),
         ),
         Figure(
             "levers-regret",
-            "What deciding in the source's order, read literally, costs above the cheapest configuration; white: "
-            f"nothing; {basis}.",
+            "What deciding in the source's order, read literally, costs above the cheapest configuration, neither "
+            f"capped; white: nothing; {basis}.",
             f"Map of regret: {maps.dearer(regret)}, at most {worst} % dearer; {here}.",
             partial(maps.regret_map, shown),
             drawn.regret_drawn(shown),

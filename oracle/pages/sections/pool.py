@@ -10,6 +10,7 @@ from oracle.pages.page import Figure, LeftOut, Section
 from oracle.pool.answer import PoolAnswer
 from oracle.pool.plan import GIB
 from oracle.summaries.pool import pool_tables
+from oracle.summaries.pool_tables import slashed
 from oracle.tables import show
 
 TITLE = "Memory pool"
@@ -27,7 +28,8 @@ def pool(material: Material) -> Section | LeftOut:
         "pool",
         (_what_it_is(found),),
         tuple(_figures(found)),
-        (tables[0], *(table for table in tables if table.name == "pool_speedups")),
+        tuple(table for table in tables if table.name == "pool_speedups"),
+        lead=(tables[0],),
         folded=tuple(table for table in tables[1:] if table.name != "pool_speedups"),
     )
 
@@ -39,7 +41,7 @@ def _what_it_is(found: PoolAnswer) -> str:
     elif timing.is_measured:
         times = "its times are lines through measurements that it states"
     else:
-        times = "its times are calculated from bytes read, none was measured"
+        times = "its times are calculated from bytes read and a price of computing, none was measured"
     return (
         f"Arithmetic on a memory plan that was stated: bytes and tenants are exact for it, {times}, and acceptance is "
         "what it states. Nothing here is worked out from the traces, and no other section rests on it."
@@ -57,11 +59,13 @@ def _figures(found: PoolAnswer) -> list[Figure]:
         )
     ]
     if figures.has_tenants(found):
+        both = any(each.hidden is not None for _, each in found.worths)
+        readings = "bands reach from verification added to reading to verification hidden behind it; " if both else ""
         made.append(
             Figure(
                 "pool-draft-size",
                 "Tenants that fit, and tokens a second of a full pool, by the size of each draft, with the largest "
-                f"that pays; {_STATED}.",
+                f"that pays; {readings}{_STATED}.",
                 f"Lines falling with the size of the draft: {_drafts(found)}.",
                 partial(figures.tenants_by_draft_size, found),
                 drawn.draft_sizes_drawn(found),
@@ -96,6 +100,6 @@ def _drafts(found: PoolAnswer) -> str:
     said = []
     for i, each in found.worths:
         if i == found.chosen:
-            gain = "" if each.gain is None else f", {each.gain:.3f} times the tokens"
+            gain = "" if each.gain is None else f", {slashed([r.gain for r in each.readings])} times the tokens"
             said.append(f"{printable(each.speedup.name)} {each.having.tenants or 0:,} tenants{gain}")
     return "; ".join(said)
