@@ -34,7 +34,7 @@ def shown(path: PathLike) -> str:
     return printable(text, most=len(text))
 
 
-def find_parquet(paths: Paths, left_out: dict[str, str] | None = None) -> tuple[File, ...]:
+def find_parquet(paths: Paths, *, empty: bool = False) -> tuple[File, ...]:
     """Find the files that are meant by a file, a folder, a glob, a URI, or several of those.
 
     Parameters
@@ -42,8 +42,8 @@ def find_parquet(paths: Paths, left_out: dict[str, str] | None = None) -> tuple[
     paths
         A folder stands for its ``*.parquet`` files at any depth, sorted; names beginning with ``.`` or ``_`` are
         left out there and in globs. A URI names a file or a folder on another file system.
-    left_out
-        Give it to leave out empty files: it takes their names and the reason.
+    empty
+        Whether files without a byte may be among them: who reads footers names them together with truncated ones.
 
     Returns
     -------
@@ -64,15 +64,11 @@ def find_parquet(paths: Paths, left_out: dict[str, str] | None = None) -> tuple[
         for file in _files_of(path, faults):
             found.setdefault(os.path.realpath(file), file)
     sizes = of_each(_size_or_error, tuple(found.values()))
-    for (name, file), size in zip(tuple(found.items()), sizes, strict=True):
+    for file, size in zip(found.values(), sizes, strict=True):
         if isinstance(size, OSError):
             faults.add(f"{shown(file)}: cannot be read ({size.strerror}); check the path and its permissions")
-        elif size == 0:
-            why = f"{shown(file)}: the file is empty (0 bytes); was its writer interrupted? write it again"
-            if left_out is None:
-                faults.add(why)
-            else:
-                left_out[shown(found.pop(name))] = why
+        elif size == 0 and not empty:
+            faults.add(f"{shown(file)}: the file is empty (0 bytes); was its writer interrupted? write it again")
     faults.raise_if_any()
     return tuple(found.values())
 
@@ -180,6 +176,8 @@ def _parquet_rule(path: PathLike, error: BaseException) -> str:
         if isinstance(error, kind):
             return rule
     reason = printable(" ".join(str(error).split()) or type(error).__name__, most=160)
+    if "thrift" in reason:  # what Arrow says then names a number in the file's own structure and nothing else
+        reason = f"its footer is damaged, or the header of a page: {reason}"
     rule = "the Parquet file is damaged and cannot be read; write or copy it again"
     if isinstance(path, RemoteFile) and isinstance(error, OSError):
         rule = "cannot be read; check the network and your rights there"

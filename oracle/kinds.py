@@ -4,29 +4,29 @@ from typing import Literal
 
 from oracle.errors import Faults, InputError
 from oracle.files import File, PathLike, Paths, find_parquet, shown
-from oracle.footers import footers
+from oracle.footers import LeftOut, footers
 
 RESULT_KEY = b"draft_oracle.provenance"  # decisions, scores and shifts say what they rest on
 _TRACE_COLUMNS = {"match_prob", "match_probs"}
 _ROUNDS_COLUMNS = {"target_ms"}
 
 
-def sorted_by_kind(paths: Paths, left_out: dict[str, str] | None = None) -> dict[str, list[File]]:
+def sorted_by_kind(paths: Paths, left_out: LeftOut | None = None) -> dict[str, list[File]]:
     """Sort Parquet files into ``traces`` and ``rounds``; results of this program among them are passed over.
 
     Parameters
     ----------
     left_out
-        Give it to leave out files that cannot be read: it takes their names and the reasons.
+        Give it to leave out files that cannot be read: it takes them and the reasons.
 
     Raises
     ------
     InputError
-        A file that is neither; every such file is named.
+        Files that cannot be read, or else files that are neither; every such file is named.
     """
     found: dict[str, list[File]] = {"traces": [], "rounds": []}
     faults = Faults()
-    for path, schema, metadata in footers(find_parquet(paths, left_out), left_out):
+    for path, schema, metadata in footers(find_parquet(paths, empty=True), left_out):
         if RESULT_KEY in (metadata.metadata or {}):
             continue
         names = set(schema.names)
@@ -43,9 +43,7 @@ def sorted_by_kind(paths: Paths, left_out: dict[str, str] | None = None) -> dict
     return found
 
 
-def files_of_kind(
-    paths: Paths, kind: Literal["traces", "rounds"], left_out: dict[str, str] | None = None
-) -> list[File]:
+def files_of_kind(paths: Paths, kind: Literal["traces", "rounds"], left_out: LeftOut | None = None) -> list[File]:
     """Give the files of one kind; a folder may hold the other too; `left_out` as for `sorted_by_kind`.
 
     Raises

@@ -1,20 +1,29 @@
 """Writing so that a file or a folder appears whole or not at all, and never over an input."""
 
+import functools
 import os
 import secrets
 import shutil
+import warnings
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from hashlib import sha256
 from pathlib import Path
 
-from oracle.errors import InputError, printable
+from oracle import swaps
+from oracle.errors import InputError, InputWarning, printable
 from oracle.files import PathLike, shown
 from oracle.locations import is_uri, path_here
+from oracle.locks import NO_LOCKS, FolderLock, is_at, living_file
+from oracle.writing_errors import WritingError, beginning, naming, reason_of
+
+_NOTHING, _FORMER = "nothing was kept there", "what was there before is there still"
+_LONGEST = 100  # bytes of a name that others are made of
 
 
 @contextmanager
 def atomic_output(path: PathLike) -> Iterator[Path]:
-    """Write a file so that it appears whole or not at all.
+    """Write a file so that it appears whole or not at all; of two that write one file, the last one's stays.
 
     Yields
     ------
@@ -27,48 +36,34 @@ def atomic_output(path: PathLike) -> Iterator[Path]:
     InputError
         `path` is a folder or a device, or cannot be written: said before any work is done.
     """
-    target = Path(os.path.realpath(path))  # a symbolic link stays a link; its target is replaced
+    target = _target(path)
     if target.is_dir():
         raise InputError(f"{shown(path)}: is a folder; give a file name to write")
     if target.exists() and not target.is_file():
         raise InputError(f"{shown(path)}: is not a regular file; give a file name to write")
     _make_folder(target.parent)
-    partial = target.with_name(f".{target.name[:100]}.{secrets.token_hex(6)}.partial")
+    with beginning(path):
+        partial, living = living_file(_stem(target), target.parent)
     try:
-        partial.touch()
-    except OSError as error:
-        raise InputError(f"{shown(path)}: cannot be written ({error.strerror}); choose another place") from error
-    try:
-        with _naming(path):
+        with naming(path, partial, _FORMER if target.exists() else _NOTHING):
             yield partial
             _sync(partial)
-            os.replace(partial, target)
+            try:
+                os.replace(partial, target)
+            except OSError as error:
+                raise WritingError(path, reason_of(error), _kept(partial, target)) from error
             _sync(target.parent)
     finally:
-        partial.unlink(missing_ok=True)
-
-
-class WritingError(OSError):
-    """What the machine said while an output was written, with the output's name."""
-
-
-@contextmanager
-def _naming(path: PathLike, kept: str = "nothing was kept there") -> Iterator[None]:
-    """Name the output in what the machine says while it is written: disk full, input/output error."""
-    try:
-        yield
-    except (InputError, WritingError):
-        raise
-    except OSError as error:
-        reason = os.strerror(error.errno) if error.errno else str(error)
-        raise WritingError(f"{shown(path)}: writing failed ({reason}); {kept}") from error
+        if is_at(living, partial):  # else it has its place, and another run may have taken this name since
+            partial.unlink()
+        os.close(living)
 
 
 @contextmanager
 def atomic_folder(
     path: PathLike, overwrite: bool = False, *, ours: Callable[[str], bool], marker: str
 ) -> Iterator[Path]:
-    """Write a folder of files so that it appears whole or not at all.
+    """Write a folder of files so that it appears whole or not at all, by one run at a time.
 
     Parameters
     ----------
@@ -81,35 +76,39 @@ def atomic_folder(
     Yields
     ------
     Path
-        A new empty folder beside `path`. On success it takes the place of `path`; on any exception it is removed.
+        A new empty folder beside `path`. On success it takes the place of `path`; on any exception it is removed. If
+        `path` may not be replaced by then, it is kept under another name, and the error says so.
+
+    Raises
+    ------
+    InputError
+        `path` may not be replaced, or another run is at work there: said before any work is done; or the former, at
+        the end.
     """
-    target = Path(os.path.realpath(path))
-    _refuse_to_replace(target, path, overwrite, ours, marker)
+    target = _target(path)
+    why_not = functools.partial(_why_not, overwrite=overwrite, ours=ours, marker=marker)
+    _refuse_if(path, why_not(target))
     _make_folder(target.parent)
-    partial = target.with_name(f".{target.name[:100]}.{secrets.token_hex(6)}.partial")
-    former = partial.with_suffix(".former")
-    try:
-        partial.mkdir()
-    except OSError as error:
-        raise InputError(f"{shown(path)}: cannot be written ({error.strerror}); choose another place") from error
-    try:
-        with _naming(path):
+    with ExitStack() as stack:
+        partial = _alone(path, target, ours, stack)
+        former = partial.with_suffix(".former")
+        _refuse_if(path, why_not(target))
+        with beginning(path):
+            partial.mkdir()
+        stack.callback(swaps.discard, former, ours)
+        stack.callback(swaps.restored, target, former)  # never remove what stood there without a successor in place
+        stack.callback(shutil.rmtree, partial, ignore_errors=True)
+        with naming(path, partial, _FORMER if target.exists() else _NOTHING):
             yield partial
             for file in partial.iterdir():
                 _sync(file)
-            if target.exists():
-                os.replace(target, former)
             try:
-                os.replace(partial, target)
-            except OSError:
-                if former.exists():
-                    os.replace(former, target)
-                raise
+                reason = swaps.take_place(partial, target, former, why_not)
+            except OSError as error:
+                raise WritingError(path, reason_of(error), _kept(partial, target)) from error
+            if reason is not None:
+                raise InputError(f"{shown(path)}: changed during the run: {reason[0]}; {_kept(partial, target)}")
             _sync(target.parent)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
-        if target.exists():  # never remove what stood there before its successor is in place
-            shutil.rmtree(former, ignore_errors=True)
 
 
 @contextmanager
@@ -124,7 +123,7 @@ def atomic_files(folder: PathLike) -> Iterator[Path]:
     """
     target = Path(os.path.realpath(folder))
     partial = target / f".results.{secrets.token_hex(6)}.partial"
-    with _naming(folder, "what was there before is there still"):
+    with naming(folder, partial, _FORMER):
         partial.mkdir()
         try:
             yield partial
@@ -138,28 +137,98 @@ def atomic_files(folder: PathLike) -> Iterator[Path]:
             shutil.rmtree(partial, ignore_errors=True)
 
 
-def _refuse_to_replace(target: Path, path: PathLike, overwrite: bool, ours: Callable[[str], bool], marker: str) -> None:
-    """Raise unless `target` is absent, an empty folder, or an earlier output that may be overwritten."""
+def _kept(partial: Path, target: Path) -> str:
+    """Give a result that cannot have its name another one; say where it is."""
+    try:
+        return f"the result is kept as {shown(swaps.keep_beside(partial, target))}"
+    except OSError as error:
+        return f"the result could not be kept ({reason_of(error)})"
+
+
+def _target(path: PathLike) -> Path:
+    """Follow symbolic links (a link stays a link; its target is replaced), but not to folders that do not exist.
+
+    Raises
+    ------
+    InputError
+        Such a link: folders would be made where nobody named them.
+    """
+    target = Path(os.path.realpath(path))
+    named = Path(os.path.abspath(path))
+    deepest = next(each for each in (named, *named.parents) if os.path.lexists(each))
+    meant = Path(os.path.realpath(deepest))
+    if deepest.is_symlink() and not meant.exists() and not meant.parent.exists():
+        raise InputError(
+            f"{shown(path)}: leads through a symbolic link to {shown(meant)}, whose folder does not exist; make that "
+            "folder, or choose another place"
+        )
+    return target
+
+
+def _stem(target: Path) -> str:
+    """Give what hidden names for one output begin with; long names are cut, as they are given endings."""
+    name = os.fsencode(target.name)
+    return target.name if len(name) <= _LONGEST else f"{target.name[:20]}.{sha256(name).hexdigest()[:16]}"
+
+
+def _alone(path: PathLike, target: Path, ours: Callable[[str], bool], stack: ExitStack) -> Path:
+    """Be the only run that writes a folder, until the stack closes; clear up after one that was killed.
+
+    Returns
+    -------
+    Path
+        A free name for the folder while it is written.
+    """
+    partial = target.with_name(f".{_stem(target)}.partial")
+    lock = FolderLock(Path(str(path)), partial.with_suffix(".lock"))
+    with beginning(path):
+        try:
+            lock.take()
+        except OSError as error:
+            if error.errno not in NO_LOCKS:
+                raise
+            return target.with_name(f".{_stem(target)}.{secrets.token_hex(6)}.partial")
+        stack.callback(lock.release)
+        shutil.rmtree(partial, ignore_errors=True)
+        former = partial.with_suffix(".former")
+        if swaps.restored(target, former):
+            _warn(f"{shown(path)}: a run that replaced it was killed; what it had moved aside is there again")
+        swaps.discard(former, ours)
+        if former.exists():
+            kept = swaps.keep_beside(former, target)
+            _warn(f"{shown(path)}: a run that replaced it was killed; files it did not write are kept in {shown(kept)}")
+    return partial
+
+
+def _warn(text: str) -> None:
+    warnings.warn(text, InputWarning, stacklevel=2)
+
+
+def _refuse_if(path: PathLike, why_not: tuple[str, str] | None) -> None:
+    if why_not is not None:
+        raise InputError(f"{shown(path)}: {'; '.join(why_not)}")
+
+
+def _why_not(target: Path, overwrite: bool, ours: Callable[[str], bool], marker: str) -> tuple[str, str] | None:
+    """Say why not, and the way out, unless `target` is absent, empty, or an earlier output that may be overwritten."""
     if not target.exists():
-        return
+        return None
     if not target.is_dir():
-        raise InputError(f"{shown(path)}: is a file; give a folder name to write")
+        return "is a file", "give a folder name to write"
     entries = sorted(target.iterdir())
     if not entries:
-        return
+        return None
     if not overwrite:
-        raise InputError(f"{shown(path)}: the folder exists already; choose another name, or give --overwrite")
-    for entry in entries:
-        if not ours(entry.name) or not entry.is_file() or entry.is_symlink():
-            raise InputError(
-                f"{shown(path)}: will not be overwritten, since it holds {printable(entry.name)!r}, which is not an "
-                "output of this program; choose another folder"
-            )
-    said = target / marker
-    if not said.is_file() or b"draft-oracle" not in said.read_bytes()[:4096]:
-        raise InputError(
-            f"{shown(path)}: will not be overwritten, since no {marker} of this program is in it; choose another folder"
-        )
+        return "the folder exists already", "choose another name, or give --overwrite"
+    foreign = (each for each in entries if not ours(each.name) or not each.is_file() or each.is_symlink())
+    entry, said = next(foreign, None), target / marker
+    if entry is not None:
+        since = f"it holds {printable(entry.name)!r}, which is not an output of this program"
+    elif not said.is_file() or b"draft-oracle" not in said.read_bytes()[:4096]:
+        since = f"no {marker} of this program is in it"
+    else:
+        return None
+    return f"will not be overwritten, since {since}", "choose another folder"
 
 
 def refuse_output_over_input(output: PathLike | None, inputs: Iterable[PathLike]) -> None:

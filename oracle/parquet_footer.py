@@ -88,7 +88,7 @@ def read_footer(file: IO[bytes]) -> list[tuple[int, list[Chunk]]]:
         )
     file.seek(max(0, end - 8 - size))
     try:
-        tree, _ = _struct(file.read(size), 0)
+        tree = _tree(file.read(size))
         leaves = [_width(node) for node in tree[2] if not node.get(5)]
         groups = [(g[3], [_chunk(*pair) for pair in zip(g[1], leaves, strict=True)]) for g in tree.get(4, [])]
         if tree[3] != sum(rows for rows, _ in groups):
@@ -98,6 +98,13 @@ def read_footer(file: IO[bytes]) -> list[tuple[int, list[Chunk]]]:
         raise
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise FooterError(f"its footer is damaged ({type(error).__name__})") from error
+
+
+def _tree(raw: bytes) -> Fields:
+    try:
+        return _struct(raw, 0)[0]
+    except FooterError as error:
+        raise FooterError(f"its footer is damaged: {error}") from error
 
 
 def _width(node: Fields) -> tuple[int, int]:
@@ -205,7 +212,7 @@ def _value(raw: bytes, at: int, kind: int, depth: int) -> tuple[Any, int]:
         return _list(raw, at, depth)
     fixed = {1: 1, 2: 1, _BYTE: 1, _DOUBLE: 8, _UUID: 16}.get(kind)
     if fixed is None or fixed > len(raw) - at:  # a map, of which Parquet has none, or no type at all
-        raise FooterError(f"type {kind} cannot be read")
+        raise FooterError(f"there is no field of type {kind}")
     return raw[at : at + fixed], at + fixed
 
 

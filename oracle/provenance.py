@@ -24,9 +24,20 @@ def versions() -> dict[str, str]:
 
 
 def inputs_of(paths: Sequence[File], digests: Digests | None = None) -> list[dict[str, Any]]:
-    """Name, size and SHA-256 of each input file; `digests` that are under way already are waited for."""
+    """Name, size and SHA-256 of each input file; `digests` that are under way already are waited for.
+
+    Raises
+    ------
+    InputError
+        A file has changed since its digest was begun.
+    """
     with nullcontext(digests) if digests is not None else Digests(paths) as under_way:
-        return [{"name": path.name, "bytes": size_of(path), "sha256": under_way.of(path)} for path in paths]
+        digests_of = [under_way.of(path) for path in paths]
+        under_way.check()
+    return [
+        {"name": path.name, "bytes": size_of(path), "sha256": sha256}
+        for path, sha256 in zip(paths, digests_of, strict=True)
+    ]
 
 
 def provenance(
@@ -44,6 +55,11 @@ def provenance(
         Files it reads.
     digests
         Of the inputs, where they are under way already.
+
+    Raises
+    ------
+    InputError
+        An input has changed since its digest was begun.
     """
     return {
         "program": f"draft-oracle {program_version()}",

@@ -16,6 +16,7 @@ from oracle.digests import Digests
 from oracle.errors import InputError
 from oracle.files import find_parquet
 from oracle.kinds import sorted_by_kind
+from oracle.parquet_limits import ParquetLimits
 from oracle.pieces import pieces_of
 from oracle.provenance import inputs_of
 from oracle.traces import TraceFiles
@@ -66,10 +67,13 @@ def test_faults_are_those_of_one_file_after_the_other(folder: Path) -> None:
     for call in (TraceFiles, sorted_by_kind, lambda path: pieces_of(find_parquet(path))):
         with pytest.raises(InputError) as error:
             call(folder)
-        assert str(error.value).startswith(f"{folder}/05.parquet: the Parquet file is truncated (16 bytes")
-    left_out: dict[str, str] = {}
+        assert [fault.partition(" (")[0] for fault in error.value.faults] == [
+            f"{folder}/{number}.parquet: the Parquet file is truncated" for number in ("05", "17")
+        ]
+    left_out = footers.LeftOut()
     assert len(sorted_by_kind(folder, left_out)["traces"]) == MANY - 2
-    assert list(left_out) == [f"{folder}/05.parquet", f"{folder}/17.parquet"]
+    assert list(left_out.why) == [folder / "05.parquet", folder / "17.parquet"]
+    assert left_out.among == find_parquet(folder)
     for number in (3, 4, 20):
         (folder / f"{number:02d}.parquet").write_bytes(b"")
     with pytest.raises(InputError) as error:
@@ -77,6 +81,25 @@ def test_faults_are_those_of_one_file_after_the_other(folder: Path) -> None:
     assert [fault.split(":")[0] for fault in error.value.faults] == [
         f"{folder}/{n}.parquet" for n in ("03", "04", "20")
     ]
+    with pytest.raises(InputError) as error:
+        sorted_by_kind(folder)
+    assert [fault.split(":")[0] for fault in error.value.faults] == [
+        f"{folder}/{n}.parquet" for n in ("03", "04", "05", "17", "20")
+    ], "empty and truncated ones together"
+
+
+def test_a_damaged_footer_is_called_so(folder: Path) -> None:
+    path = folder / "00.parquet"
+    data = bytearray(path.read_bytes())
+    data[-8 - int.from_bytes(data[-8:-4], "little")] = 0x1E  # a field of a type that there is not
+    path.write_bytes(data)
+    with pytest.raises(InputError) as error:
+        sorted_by_kind(folder)
+    damaged = f"{path}: the Parquet file is damaged and cannot be read; write or copy it again ("
+    assert str(error.value).startswith(f"{damaged}its footer is damaged, or the header of a page: ")
+    with pytest.raises(InputError) as error:
+        ParquetLimits(path)
+    assert str(error.value) == f"{damaged}its footer is damaged: there is no field of type 14)"
 
 
 def test_digests_are_those_of_hashlib(folder: Path) -> None:

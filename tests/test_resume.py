@@ -1,5 +1,6 @@
 """Runs over shards: the same answers as one run, gone on with where they stopped, refused where something differs."""
 
+import errno
 import json
 import shutil
 from pathlib import Path
@@ -11,7 +12,8 @@ import pytest
 from in_process import printed
 from shard_runs import CASES, MODEL, check_whole, content, write_files
 
-from oracle.errors import InputError
+from oracle.errors import InputError, InputWarning
+from oracle.locks import FolderLock
 from oracle.shards import walk
 
 FEW = ("--draws", "0", "--s-max", "0")
@@ -100,7 +102,7 @@ def test_finished_shards_are_not_worked_out_again(
 
 def test_the_manifest_says_what_the_run_rests_on(ablated: Path, traces: Path) -> None:
     said = json.loads((ablated / "manifest.json").read_text())
-    assert (said["format"], said["version"], said["complete"]) == ("draft-oracle/shards", 1, True)
+    assert (said["format"], said["version"], said["complete"]) == ("draft-oracle/shards", 2, True)
     assert said["options"] == {"changes": ["experts=0"], "s_max": 0, "draws": 0}
     digests = content(traces)
     assert said["digests"] == [digests[each["name"]] for each in said["traces"]]
@@ -122,8 +124,22 @@ def test_what_differs_is_named(traces: Path, ablated: Path, tmp_path: Path) -> N
     assert refusal(*again, *FEW).startswith(f'{begun}libraries.numpy "1.0", which is "')
     shutil.copy(ablated / "manifest.json", out)
     (other / "part-3.parquet").unlink()
-    assert f"{begun}traces part-0.parquet, part-1.parquet, part-2.parquet, part-3.parquet, which is" in refusal(
+    assert refusal("ablate", other, *again[2:], *FEW) == (
+        f"{out}/manifest.json: the traces are not those that the run in this folder began with: part-3.parquet is "
+        f"missing{way_out}"
+    )
+    shutil.copy(other / "part-0.parquet", other / "part-00.parquet")
+    assert "began with: part-3.parquet is missing and part-00.parquet is new; go on" in refusal(
         "ablate", other, *again[2:], *FEW
+    )
+    reversed_order = [traces / f"part-{number}.parquet" for number in (3, 2, 1, 0)]
+    assert "their order is another one, part-0.parquet, part-1.parquet, part-2" in refusal(
+        "ablate", *reversed_order, *again[2:], *FEW
+    )
+    assert (
+        refusal(*again, *FEW, "--memory", "400")
+        .splitlines()[0]
+        .startswith(f"1. {begun}another --memory, or with it other --threads: batches.batch_bytes ")
     )
 
 
@@ -149,20 +165,35 @@ def test_folders_of_others_are_left_alone(traces: Path, tmp_path: Path) -> None:
     )
     (tmp_path / "manifest.json").write_text("{}")
     assert refusal("solve", traces, "-m", MODEL, "-o", tmp_path, "--shards") == (
-        f"{tmp_path}/manifest.json: is not the manifest of this program (format draft-oracle/shards, version 1); "
+        f"{tmp_path}/manifest.json: is not the manifest of this program (format draft-oracle/shards, version 2); "
         "choose another folder"
     )
     assert sorted(path.name for path in tmp_path.iterdir()) == ["manifest.json", "thesis.tex"]
     assert "would replace the input" in refusal("solve", traces, "-m", MODEL, "-o", traces, "--shards")
 
 
-def test_a_run_of_another_host_is_respected(traces: Path, tmp_path: Path) -> None:
+def test_what_a_run_of_another_host_left_is_taken_over_with_a_warning(traces: Path, tmp_path: Path) -> None:
     (tmp_path / ".lock").write_text('{"pid": 7, "host": "elsewhere"}')
-    assert refusal("solve", traces, "-m", MODEL, "-o", tmp_path, "--shards") == (
-        f"{tmp_path}: process 7 on elsewhere is at work in this folder; if that run is dead, remove {tmp_path}/.lock"
+    lock = FolderLock(tmp_path)
+    with pytest.warns(InputWarning) as warned:
+        lock.take()
+    lock.release()
+    assert str(warned[0].message) == (
+        f"{tmp_path}: goes on with what process 7 on elsewhere left; its lock is free, so that run is dead, unless the "
+        "file system does not share locks among hosts: then stop one of the two"
     )
     (tmp_path / ".lock").write_text("")  # its writer was killed between making and writing it
     printed("solve", traces, "-m", MODEL, "-o", tmp_path, "--shards")
+
+
+def test_a_folder_that_cannot_be_written_is_told(traces: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def denied(_: FolderLock) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", ".lock")
+
+    monkeypatch.setattr(FolderLock, "take", denied)
+    assert refusal("solve", traces, "-m", MODEL, "-o", tmp_path, "--shards") == (
+        f"{tmp_path}: cannot be written (Permission denied); choose another place"
+    )
 
 
 def test_an_id_in_two_shards_is_found_whether_read_or_worked_out(tmp_path: Path) -> None:
@@ -188,8 +219,8 @@ def test_options_that_say_nothing_together(words: tuple[str, ...], message: str,
 
 def test_memory_is_refused_where_it_is_too_little(traces: Path) -> None:
     assert refusal("solve", traces, "-m", MODEL, "--memory", "100", "--threads", "2") == (
-        "--memory is 100 MB; 2 threads need at least 346 MB: give more, or fewer --threads"
+        "--memory is 100 MB; 2 threads need at least 396 MB: give more, or fewer --threads"
     )
-    assert printed("solve", traces, "-m", MODEL, "--memory", "346", "--threads", "2") == printed(
+    assert printed("solve", traces, "-m", MODEL, "--memory", "396", "--threads", "2") == printed(
         "solve", traces, "-m", MODEL
     )

@@ -69,7 +69,7 @@ def test_the_rest_is_kept_if_asked_and_the_exit_code_says_so(traces: Path, tmp_p
     command = ("ablate", traces, "-m", MODEL, "-o", out, "--shards", "--keep-going", "--s-max", "1.5", "--cases", "2")
     found = ended(*command)
     assert found.returncode == 3, found.stderr
-    left_out = "left out: part-1.parquet, row group 1: "
+    left_out = f"left out: {traces}/part-1.parquet, row group 1: "
     assert left_out in found.stderr
     assert left_out in found.stdout, "the tables say so too"
     manifest = json.loads((out / "manifest.json").read_text())
@@ -80,7 +80,7 @@ def test_the_rest_is_kept_if_asked_and_the_exit_code_says_so(traces: Path, tmp_p
         shutil.copy(path, rest)
     pq.write_table(pq.ParquetFile(traces / "part-1.parquet").read_row_group(0), rest / "part-1.parquet")
     expected = printed("ablate", rest, "-m", MODEL, "--s-max", "1.5", "--cases", "2")
-    kept = [line for line in found.stdout.splitlines() if "left out: part" not in line]
+    kept = [line for line in found.stdout.splitlines() if "left out: " not in line]
     assert kept == expected.replace(str(rest), str(traces)).splitlines()
     before = content(out)
     assert ended(*command).returncode == 3, "going on leaves out the same"
@@ -101,7 +101,7 @@ def test_wrong_values_leave_out_their_row_group(tmp_path: Path) -> None:
             writer.write_table(each)
     found = ended("score", traces, "-m", MODEL, "-o", tmp_path / "out", "--shards", "--keep-going")
     assert found.returncode == 3
-    assert "left out: part-0.parquet, row group 0, generation '" in found.stderr
+    assert f"left out: {traces}/part-0.parquet, row group 0, generation '" in found.stderr
     assert f"(and {len(groups[0]) - 1} more faults)" in found.stderr
 
 
@@ -126,5 +126,6 @@ def test_nothing_readable_is_an_error(tmp_path: Path) -> None:
     found = ended("solve", traces, "-m", MODEL, "-o", tmp_path / "out", "--shards", "--keep-going")
     assert found.returncode == 2
     assert (
-        "1. nothing could be read of the traces; mend or replace them\n2. part-0.parquet, row group 0" in found.stderr
+        f"1. nothing could be read of the traces; mend or replace them\n2. {traces}/part-0.parquet, row group 0"
+        in found.stderr
     )

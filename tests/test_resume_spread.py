@@ -20,7 +20,7 @@ class InPlaceOfRay(ShuffledEngine):
 
     runs = 0
 
-    def __init__(self, address: str | None, cpus: int) -> None:
+    def __init__(self, address: str | None, cpus: int, **_more: object) -> None:
         super().__init__(seed=cpus)
 
     def __enter__(self) -> "InPlaceOfRay":

@@ -1,6 +1,6 @@
 """Shards that are done: a record each, written last, of files that are never changed again."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,10 +16,22 @@ RECORDS = "shards"
 
 @dataclass(frozen=True)
 class Shard:
-    """A piece of the traces whose results are committed at once."""
+    """A piece of the traces whose results are committed at once.
+
+    Attributes
+    ----------
+    name
+        Number of its file, and of the piece where the file is more than one.
+    piece
+        What is read.
+    file
+        Number of its file among all that were given, so that a file that cannot be read leaves the names of the others
+        as they are.
+    """
 
     name: str
     piece: Piece
+    file: int
 
 
 class Commits:
@@ -42,7 +54,7 @@ class Commits:
         self._folder, self._suffix, self._digests = folder, suffix, digests
         self._records: dict[str, dict[str, Any]] = {}
 
-    def verify(self, faults: Faults, *, retry: bool) -> None:
+    def verify(self, faults: Faults, *, retry: bool, may_change: Callable[[int], bool]) -> None:
         """Read what was committed, and check that neither inputs nor results have changed since.
 
         Parameters
@@ -51,6 +63,8 @@ class Commits:
             Take in all that have.
         retry
             Whether shards of which something was left out are to be worked out again.
+        may_change
+            Whether a trace file of that number may be another one by now; then its shards are worked out again.
 
         Raises
         ------
@@ -65,6 +79,8 @@ class Commits:
             if record["left_out"] and retry:
                 continue
             if record["input_sha256"] != self._digests.of(shard.piece.file):
+                if may_change(shard.file):
+                    continue
                 fault = (
                     f"{shown(shard.piece.file)}: has changed since shard {shard.name} was worked out (another "
                     "SHA-256); give the same file, or choose another folder"
@@ -85,9 +101,16 @@ class Commits:
             Row groups that could not be read, with the reason.
         batches
             What is said of each batch.
+
+        Raises
+        ------
+        InputError
+            The trace file is not what it was when the run began: the record would name a digest of something else.
         """
+        sha256 = self._digests.of(shard.piece.file)
+        self._digests.check([shard.piece.file])
         record = {
-            "input_sha256": self._digests.of(shard.piece.file),
+            "input_sha256": sha256,
             "files": {name: sha256_of(self._folder / name) for name in files},
             "left_out": dict(left_out),
             "batches": batches,

@@ -1,24 +1,28 @@
 """The folder of a run over shards: what it holds, who may write there, when it is complete."""
 
 import shutil
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from oracle.digests import Digests
+from oracle.digests import Digests, Stamps
 from oracle.errors import Faults, InputError, printable
 from oracle.files import File, shown, size_of
+from oracle.footers import LeftOut
 from oracle.latency.model import LatencyModel
+from oracle.locks import NAME, FolderLock
 from oracle.one_walk import Walked, Walker
 from oracle.outputs import atomic_files
-from oracle.pieces import pieces_of
+from oracle.pieces import Piece, pieces_of
 from oracle.provenance import as_metadata, inputs_of
-from oracle.shards import lock, manifest
+from oracle.shards import manifest
 from oracle.shards.commits import Shard
 from oracle.shards.keeping import ALL, STUDY, Keeping
-from oracle.shards.walk import ShardWalk
+from oracle.shards.mending import Mending
+from oracle.shards.walk import ShardWalk, UnreadableError
 from oracle.traces import TraceFiles
 
 _Result = TypeVar("_Result", bound=Walked)
@@ -41,7 +45,7 @@ class ShardFolder:
     keep_going
         Leave out row groups that cannot be read, and say so, instead of stopping at the first.
     left_out
-        Files that were left out already, with the reason.
+        Files that were left out already.
 
     Attributes
     ----------
@@ -54,15 +58,15 @@ class ShardFolder:
         Another run is at work there, or the folder holds something else.
     """
 
-    def __init__(self, path: Path, *, keep_going: bool = False, left_out: Mapping[str, str] | None = None) -> None:
+    def __init__(self, path: Path, *, keep_going: bool = False, left_out: LeftOut | None = None) -> None:
         self.path = path
         self.keep_going = keep_going
-        self._left_out = dict(left_out or {})
-        self._lock = lock.FolderLock(path)
+        self._left_out = left_out or LeftOut()
+        self._lock = FolderLock(path)
         self._rests_on: dict[str, Any] = {}
-        self._files: Sequence[File] = ()
+        self._given: Sequence[File] = ()
         self._walks: dict[str, ShardWalk[Any]] = {}
-        self._digests: Digests | None = None
+        self._digests = Digests(())
         self._stack = ExitStack()
         self.results = path
 
@@ -70,14 +74,21 @@ class ShardFolder:
         try:
             self.path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise InputError(f"{shown(self.path)}: the folder cannot be made ({error.strerror})") from error
-        others = [each.name for each in self.path.iterdir() if each.name != lock.NAME and not _is_partial(each)]
+            raise InputError(
+                f"{shown(self.path)}: the folder cannot be made ({error.strerror}); choose another"
+            ) from error
+        others = [each.name for each in self.path.iterdir() if each.name != NAME and not _is_partial(each)]
         if others and not is_shards(self.path):
             raise InputError(
                 f"{shown(self.path)}: holds {printable(min(others))!r} and no {manifest.NAME} of a run over shards; "
                 "choose another folder"
             )
-        self._lock.take()
+        try:
+            self._lock.take()
+        except OSError as error:
+            raise InputError(
+                f"{shown(self.path)}: cannot be written ({error.strerror}); choose another place"
+            ) from error
         with ExitStack() as stack:
             stack.callback(self._lock.release)
             for stale in [*self.path.glob(".*"), *self.path.glob("*/.*")]:
@@ -93,8 +104,12 @@ class ShardFolder:
     ) -> None:
         self._stack.__exit__(kind, error, trace)
 
-    def _completed(self, kind: type[BaseException] | None, *_error: object) -> None:
-        """Write down, last of all, that everything is there."""
+    def _completed(self, kind: type[BaseException] | None, error: BaseException | None, *_trace: object) -> None:
+        """Write down, last of all, that everything is there, or at which file the run stopped."""
+        if isinstance(error, UnreadableError):
+            path = self.path / manifest.NAME
+            faulty = {self._given.index(error.file), *manifest.read_json(path, "the manifest").get(manifest.FAULTY, ())}
+            manifest.write_json(path, self._rests_on | {manifest.FAULTY: sorted(faulty)})
         if kind is None and self._walks:
             results = {"digests": self._sha256(), "shards": self._committed(), "left_out": list(self.left_out)}
             manifest.write_json(self.path / manifest.NAME, self._rests_on | results | {"complete": True})
@@ -125,25 +140,33 @@ class ShardFolder:
         InputError
             Something differs, or a finished shard is not what it was.
         """
-        self._files = files.paths
-        pieces = pieces_of(files.paths, shard_bytes)
-        shards = [Shard(f"{number:05d}", piece) for number, piece in enumerate(pieces)]
+        named = {*files.paths, *self._left_out.why}
+        self._given = [file for file in self._left_out.among if file in named] or files.paths
+        self._digests, others = Digests(files.paths), Stamps(inputs)
+        shards = _shards(self._given, pieces_of(files.paths, shard_bytes))
         self._rests_on = {
             "format": manifest.FORMAT,
             "version": manifest.VERSION,
             **origin,
             "latency_model": model.to_json(),
             "inputs": inputs_of(inputs),
-            "traces": [{"name": path.name, "bytes": size_of(path)} for path in files.paths],
+            "traces": [self._said(path) for path in self._given],
             "batches": files.batches_said(),
             "plan": [_planned(shard) for shard in shards],
         }
         path = self.path / manifest.NAME
-        if path.exists():
-            manifest.refuse_other(path, manifest.read_json(path, "the manifest"), self._rests_on)
-        else:
-            manifest.write_json(path, self._rests_on)
-        self._digests = self._stack.enter_context(Digests(files.paths))
+        former = manifest.read_json(path, "the manifest") if path.exists() else {}
+        mending = Mending(self.path, former, [keeping.suffix for keeping in ALL])
+        if former:
+            manifest.refuse_other(path, former, self._rests_on, mending.may_change)
+        self._stack.enter_context(self._digests)
+        self._stack.push(self._unchanged(others))
+        self._make_walks(shards, mending, model)
+        if any(former.get(key) != self._rests_on[key] for key in ("traces", "plan")):
+            manifest.write_json(path, self._rests_on | mending.faulty)
+
+    def _make_walks(self, shards: Sequence[Shard], mending: Mending, model: LatencyModel) -> None:
+        """Make all walks; check what they have committed, and forget what rests on files that were mended."""
         said = {key: self._rests_on[key] for key in ("program", "libraries", "command", "options")}
 
         def metadata(file: File, sha256: str) -> dict[str, str]:
@@ -161,8 +184,24 @@ class ShardFolder:
                 keep_going=self.keep_going,
                 first=self._walks.get(STUDY.name),
             )
-            walk.verify(faults)
+            walk.verify(faults, mending.may_change)
         faults.raise_if_any()
+        by_name = {shard.name: shard.piece.file for shard in shards}
+        mending.forget(lambda name: self._digests.of(by_name[name]) if name in by_name else None)
+
+    def _said(self, file: File) -> dict[str, Any]:
+        """What the manifest says of a trace file before the run."""
+        return {"name": file.name, "bytes": None if file in self._left_out.why else size_of(file)}
+
+    def _unchanged(self, others: Stamps) -> Callable[..., None]:
+        """Give what checks at the end that all inputs are what they were at the beginning."""
+
+        def check(kind: type[BaseException] | None, *_error: object) -> None:
+            if kind is None:
+                self._digests.check()
+                others.check()
+
+        return check
 
     def walk(self, keeping: Keeping[_Result]) -> Walker[_Result]:
         """Give what walks over the shards: results of finished ones are read, the others are worked out."""
@@ -172,7 +211,7 @@ class ShardFolder:
     def left_out(self) -> tuple[str, ...]:
         """What could not be read, with the reason; once the walk has ended."""
         rows = self._walks[STUDY.name].commits.unreadable().values() if self._walks else ()
-        return (*self._left_out.values(), *rows)
+        return (*self._left_out.why.values(), *rows)
 
     def readable(self, files: TraceFiles) -> TraceFiles:
         """The same files without the row groups that were left out."""
@@ -182,7 +221,7 @@ class ShardFolder:
         """What the results rest on, for tables and metadata."""
         said = {key: self._rests_on[key] for key in ("program", "libraries", "command", "options")}
         pairs = zip(self._rests_on["traces"], self._sha256(), strict=True)
-        traces = [trace | {"sha256": sha256} for trace, sha256 in pairs]
+        traces = [trace | {"sha256": sha256} for trace, sha256 in pairs if sha256 is not None]
         left_out = {"left_out": list(self.left_out)} if self.left_out else {}
         return said | {"inputs": [*traces, *self._rests_on["inputs"]]} | left_out
 
@@ -194,9 +233,21 @@ class ShardFolder:
             for shard in every[0].shards
         ]
 
-    def _sha256(self) -> list[str]:
-        assert self._digests is not None
-        return [self._digests.of(file) for file in self._files]
+    def _sha256(self) -> list[str | None]:
+        """Digests of all files; None for those that were left out."""
+        return [None if file in self._left_out.why else self._digests.of(file) for file in self._given]
+
+
+def _shards(given: Sequence[File], pieces: Sequence[Piece]) -> list[Shard]:
+    """Name the pieces after the place of their file among all that were given, and of themselves in it."""
+    number = {file: place for place, file in enumerate(given)}
+    of_file = Counter(piece.file for piece in pieces)
+    shards: list[Shard] = []
+    for piece in pieces:
+        at, several = number[piece.file], of_file[piece.file] > 1
+        part = sum(shard.file == at for shard in shards[-of_file[piece.file] :])
+        shards.append(Shard(f"{at:05d}-{part:04d}" if several else f"{at:05d}", piece, at))
+    return shards
 
 
 def _planned(shard: Shard) -> dict[str, Any]:

@@ -2,7 +2,8 @@
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,11 @@ from oracle.outputs import atomic_output
 
 NAME = "manifest.json"
 FORMAT = "draft-oracle/shards"
-VERSION = 1
-RESULTS = ("complete", "shards", "left_out", "digests")  # what is known at the end only
+VERSION = 2
+FAULTY = "faulty_files"  # numbers of files at which the run stopped, since they cannot be read
+RESULTS = ("complete", "shards", "left_out", "digests", FAULTY)  # what is known at the end only
+_FILES = ("traces", "plan")  # what a file that is mended may change
+_MOST_NAMED = 5
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
@@ -70,8 +74,19 @@ def _sha256(content: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 
-def refuse_other(path: Path, former: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+def refuse_other(
+    path: Path, former: Mapping[str, Any], now: Mapping[str, Any], may_change: Callable[[int], bool] = lambda _: False
+) -> None:
     """Refuse to go on with a run that rests on something else; every item that differs is named.
+
+    Parameters
+    ----------
+    path, former
+        The manifest, and what it says.
+    now
+        What it would say of the run as it is asked for.
+    may_change
+        Whether a trace file of that number may be another one by now.
 
     Raises
     ------
@@ -79,13 +94,56 @@ def refuse_other(path: Path, former: Mapping[str, Any], now: Mapping[str, Any]) 
         All differences.
     """
     faults = Faults()
-    began = {key: value for key, value in former.items() if key not in RESULTS}
-    for item, was, here in _differences(began, json.loads(json.dumps(now)), ""):
+    began, asked = (
+        {key: value for key, value in each.items() if key not in RESULTS and key not in _FILES}
+        for each in (former, json.loads(json.dumps(now)))
+    )
+    before, after = listed(former.get("traces")), listed(now.get("traces"))
+    way_out = "go on with what it began with, or choose another folder"
+    if other := _other_names(before, after):
+        faults.add(f"{shown(path)}: {other}; {way_out}")
+    found = [*_differences(began, asked, ""), *([] if other else _other_files(before, after, may_change))]
+    for item, was, here in found:
+        beside = "another --memory, or with it other --threads: " if item.startswith("batches.") else ""
         faults.add(
-            f"{shown(path)}: the run in this folder began with {item} {_said(was)}, which is {_said(here)} now; go on "
-            "with what it began with, or choose another folder"
+            f"{shown(path)}: the run in this folder began with {beside}{item} {_said(was)}, which is {_said(here)} "
+            f"now; {way_out}"
         )
     faults.raise_if_any()
+
+
+def listed(value: Any) -> list[Mapping[str, Any]]:
+    """Give a list of what has a name; empty if a manifest holds something else there."""
+    return list(value) if isinstance(value, list) and all(_name(each) for each in value) else []
+
+
+def _other_names(before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]]) -> str | None:
+    """Say which trace files are missing and which are new; None if all are there in the same order."""
+    was, here = list(map(_name, before)), list(map(_name, after))
+    if was == here:
+        return None
+    parts = [
+        f"{_few(list(those.elements()))} {'is' if those.total() == 1 else 'are'} {what}"
+        for those, what in ((Counter(was) - Counter(here), "missing"), (Counter(here) - Counter(was), "new"))
+        if those
+    ]
+    said = " and ".join(parts) if parts else f"their order is another one, {_few(was)} then and {_few(here)} now"
+    return f"the traces are not those that the run in this folder began with: {said}"
+
+
+def _other_files(
+    before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]], may_change: Callable[[int], bool]
+) -> Iterator[tuple[str, Any, Any]]:
+    """Give what is said of a trace file otherwise than before."""
+    for number, (was, here) in enumerate(zip(before, after, strict=True)):
+        if was != here and not may_change(number):
+            now = here if here.get("bytes") is not None else {**here, "bytes": "unreadable"}
+            yield from _differences(was, now, f"traces[{_name(was)}]")
+
+
+def _few(names: Sequence[str]) -> str:
+    more = len(names) - _MOST_NAMED
+    return ", ".join(names[:_MOST_NAMED]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def _differences(was: Any, here: Any, item: str) -> Iterator[tuple[str, Any, Any]]:

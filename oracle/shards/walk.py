@@ -44,7 +44,7 @@ class UnreadableError(InputError):
     """A row group that cannot be read, and must be."""
 
     def __init__(self, file: File, unread: Unread) -> None:
-        self.unread = unread
+        self.file, self.unread = file, unread
         super().__init__(f"{shown(file)}, row group {unread.group}{fault}" for fault in unread.within)
 
 
@@ -86,9 +86,9 @@ class ShardWalk(Generic[_Result]):
         self._keep_going, self._first = keep_going, first
         self._unread: dict[tuple[File, int], str] = {}
 
-    def verify(self, faults: Faults) -> None:
+    def verify(self, faults: Faults, may_change: Callable[[int], bool]) -> None:
         """Read what was committed, and gather what has changed since; see `Commits.verify`."""
-        self.commits.verify(faults, retry=not self._keep_going)
+        self.commits.verify(faults, retry=not self._keep_going, may_change=may_change)
 
     def __call__(self, work: Callable[[Traces], _Result], batches: Iterable[Traces], threads: int) -> Iterator[_Result]:
         """Give all batches' results in order: finished shards are read, the others worked out first."""
@@ -108,6 +108,7 @@ class ShardWalk(Generic[_Result]):
         left_out = commits.unreadable().values()
         if left_out and not any(map(commits.batches, commits.shards)):
             raise InputError(("nothing could be read of the traces; mend or replace them", *left_out))
+        self._digests.check()
         dataset.warn()
 
     def _working(
@@ -152,7 +153,7 @@ class ShardWalk(Generic[_Result]):
     def _note_unread(self, shard: Shard, unread: Unread) -> None:
         file, more = shard.piece.file, len(unread.within) - 1
         others = f" (and {more} more faults)" if more else ""
-        self._unread[file, unread.group] = f"{shown(file.name)}, row group {unread.group}{unread.within[0]}{others}"
+        self._unread[file, unread.group] = f"{shown(file)}, row group {unread.group}{unread.within[0]}{others}"
 
     def _totals(self, shard: Shard) -> str:
         return f"{TOTALS}/{shard.name}{self._keeping.suffix}.parquet"
