@@ -127,10 +127,12 @@ def first_generations(problem: Problem, generations: int) -> Problem:
     )
 
 
-def traces_of(rng: np.random.Generator, generations: int, first: int = 0, routing: Routing = USUAL) -> Traces:
+def traces_of(
+    rng: np.random.Generator, generations: int, first: int = 0, routing: Routing = USUAL, length: int = GENERATION
+) -> Traces:
     """A batch of traces with match probabilities and expert ids; ids `g<first>` onwards."""
-    offsets = offsets_of(generations)
-    ids = routing_ids(rng, routing, generations).reshape(-1).view(np.uint8)
+    offsets = offsets_of(generations, length)
+    ids = routing_ids(rng, routing, generations, length).reshape(-1).view(np.uint8)
     width = pa.binary(routing.id_bytes)
     experts = pa.FixedSizeBinaryArray.from_buffers(width, int(offsets[-1]), [None, pa.py_buffer(ids)])
     target = {"layers": routing.layers, "top_k": routing.top_k, "num_experts": routing.num_experts}
@@ -147,14 +149,15 @@ def traces_of(rng: np.random.Generator, generations: int, first: int = 0, routin
     return Traces.from_arrow(table, "synthetic")
 
 
-def trace_batches(generations: int, first: int = 0, seed: int = 11) -> Iterator[Traces]:
-    """Batches of up to `_DISTINCT` generations, ids `g<first>` onwards; the same few generations under other names.
+def trace_batches(generations: int, first: int = 0, seed: int = 11, length: int = GENERATION) -> Iterator[Traces]:
+    """Batches of up to `_DISTINCT` long generations, ids `g<first>` onwards; the same few under other names.
 
     Drawing them anew would take longer than everything that is measured; a reader cannot tell.
     """
-    drawn = traces_of(np.random.default_rng(seed), min(_DISTINCT, generations)).to_arrow()
-    for start in range(0, generations, _DISTINCT):
-        part = drawn.slice(0, min(_DISTINCT, generations - start))
+    distinct = _DISTINCT * GENERATION // length
+    drawn = traces_of(np.random.default_rng(seed), min(distinct, generations), length=length).to_arrow()
+    for start in range(0, generations, distinct):
+        part = drawn.slice(0, min(distinct, generations - start))
         names = pa.array([f"g{first + start + g}" for g in range(part.num_rows)])
         at = part.schema.get_field_index("generation")
         yield Traces.from_arrow(part.set_column(at, "generation", names), "synthetic")

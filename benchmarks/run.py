@@ -13,6 +13,7 @@ from . import (
     compilation,
     evaluating,
     fitting,
+    holding,
     path,
     routing,
     scaling,
@@ -32,7 +33,7 @@ __all__ = ["GROUPS", "BenchReport", "Check", "Machine", "Row", "measure", "table
 Size = Literal["smallest", "quick", "full"]
 Progress = Callable[[str], None]
 CONTESTS = (surviving.GROUP, routing.GROUP, solving.GROUP, evaluating.GROUP, searching.GROUP, serving.GROUP)
-GROUPS = (*CONTESTS, compilation.GROUP, path.GROUP, scaling.GROUP, clustering.GROUP, fitting.GROUP)
+GROUPS = (*CONTESTS, compilation.GROUP, path.GROUP, holding.GROUP, scaling.GROUP, clustering.GROUP, fitting.GROUP)
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,8 @@ class Scale:
         What the compile rows compile.
     path_sizes, path_repeats
         Positions of the Parquet traces, whole multiples of the first, and most repeats of each.
+    held_positions, held_generations
+        What score and ablate get to show their memory: positions of long generations, and short generations.
     trace_positions
         Of the trace that threads and Ray get.
     fit_rounds, fit_clusters
@@ -71,6 +74,8 @@ class Scale:
     compiled: str
     path_sizes: tuple[int, ...]
     path_repeats: int
+    held_positions: int
+    held_generations: int
     trace_positions: int
     fit_rounds: int
     fit_clusters: int
@@ -88,6 +93,8 @@ SCALES: dict[Size, Scale] = {
         compiled=compilation.ONE,
         path_sizes=(2_048, 4_096, 8_192),
         path_repeats=1,
+        held_positions=4_096,
+        held_generations=500,
         trace_positions=4_096,
         fit_rounds=2_000,
         fit_clusters=20,
@@ -103,6 +110,8 @@ SCALES: dict[Size, Scale] = {
         compiled=compilation.ALL,
         path_sizes=(100_000, 300_000, 1_000_000),
         path_repeats=3,
+        held_positions=300_000,
+        held_generations=30_000,
         trace_positions=300_000,
         fit_rounds=100_000,
         fit_clusters=300,
@@ -117,6 +126,8 @@ SCALES: dict[Size, Scale] = {
         compiled=compilation.ALL,
         path_sizes=(100_000, 300_000, 1_000_000, 3_000_000, 10_000_000),
         path_repeats=5,
+        held_positions=3_000_000,
+        held_generations=500_000,
         trace_positions=1_000_000,
         fit_rounds=925_752,
         fit_clusters=300,
@@ -124,8 +135,13 @@ SCALES: dict[Size, Scale] = {
 }
 
 
-def measure(size: Size = "quick", only: Collection[str] | None = None, progress: Progress | None = None) -> BenchReport:
-    """Measure the kernels, their rivals, compile time, the whole path, threads, Ray and the latency fit.
+def measure(
+    size: Size = "quick",
+    only: Collection[str] | None = None,
+    progress: Progress | None = None,
+    measured: Callable[[BenchReport], None] | None = None,
+) -> BenchReport:
+    """Measure the kernels, their rivals, compile time, the whole path, memory, threads, Ray and the latency fit.
 
     Parameters
     ----------
@@ -135,6 +151,9 @@ def measure(size: Size = "quick", only: Collection[str] | None = None, progress:
         Some of `GROUPS`; None: all. The machine's limits are always measured.
     progress
         Told what is measured next.
+    measured
+        Given all that has been measured, without checks, whenever another table of `tables_of` is complete; and once
+        more where something ends the run early.
 
     Raises
     ------
@@ -148,16 +167,24 @@ def measure(size: Size = "quick", only: Collection[str] | None = None, progress:
     wanted = set(GROUPS if only is None else only)
     if unknown := wanted.difference(GROUPS):
         raise InputError(f"no benchmarks called {', '.join(sorted(unknown))}; there are {', '.join(GROUPS)}")
-    tell = progress or (lambda _: None)
+    tell, hand_over = progress or (lambda _: None), measured or (lambda _: None)
     scale = SCALES[size]
     tell("what this machine can do")
     rows = [bandwidth.measure_bandwidth(scale.bandwidth_bytes, scale.rounds)]
     rows += arithmetic.measure_peaks(scale.peak_times, scale.rounds)
     limits = _limits(rows)
-    for group in (group for group in GROUPS if group in wanted):
-        tell(group)
-        rows.extend(_rows(group, scale, limits, tell))
     machine = bandwidth.describe_machine(limits)
+    groups = [group for group in GROUPS if group in wanted]
+    try:
+        hand_over(BenchReport(size, machine, tuple(rows)))
+        for group, following in zip(groups, [*groups[1:], None], strict=True):
+            tell(group)
+            rows.extend(_rows(group, scale, limits, tell))
+            if following not in CONTESTS:  # contests share their tables
+                hand_over(BenchReport(size, machine, tuple(rows)))
+    except BaseException:
+        hand_over(BenchReport(size, machine, tuple(rows)))
+        raise
     return BenchReport(size, machine, tuple(rows), checks_of(rows, scale.clock_counts))
 
 
@@ -173,6 +200,8 @@ def _rows(group: str, scale: Scale, limits: Limits, tell: Progress) -> Iterator[
     elif group == path.GROUP:
         sizes = path.rows(scale.path_sizes, scale.path_repeats, bandwidth.usable_cores())
         yield from _told(sizes, len(scale.path_sizes), tell)
+    elif group == holding.GROUP:
+        yield from holding.rows(scale.held_positions, scale.held_generations, min(2, bandwidth.usable_cores()))
     elif group == scaling.GROUP:
         yield from scaling.rows(scale.trace_positions, scale.path_repeats)
     elif group == clustering.GROUP:

@@ -17,11 +17,11 @@ _COLUMNS = ("match_prob", "experts")
 Spread = Callable[[TraceFiles], TraceFiles]
 
 
-def write_shards(folder: Path, generations: int, first: int, count: int) -> Iterator[Path]:
-    """Write trace files `first` … `first + count - 1` of `generations` each, one row group in memory at a time."""
+def write_shards(folder: Path, generations: int, first: int, count: int, length: int = GENERATION) -> Iterator[Path]:
+    """Write trace files `first` … `first + count - 1` of `generations` of so many positions, a row group at a time."""
     for shard in range(first, first + count):
         path = folder / f"{shard:05}.parquet"
-        write_traces(path, trace_batches(generations, shard * generations), {"recorder": "synthetic"})
+        write_traces(path, trace_batches(generations, shard * generations, length=length), {"recorder": "synthetic"})
         yield path
 
 

@@ -6,10 +6,10 @@ from typing import Any
 
 from oracle.tables import Column, Table, number, show, words
 
-from . import clustering, compilation, fitting, path, scaling
+from . import clustering, compilation, fitting, holding, path, scaling
 from .report import BenchReport, Machine, Row
 
-_APART = {compilation.GROUP, path.GROUP, scaling.GROUP, clustering.GROUP, fitting.GROUP, "bandwidth"}
+_APART = {compilation.GROUP, path.GROUP, holding.GROUP, scaling.GROUP, clustering.GROUP, fitting.GROUP, "bandwidth"}
 _WIDTH = 120  # characters of a note before it goes on in the next line
 _OF_RIVAL = " / "
 
@@ -50,6 +50,7 @@ def tables_of(report: BenchReport) -> list[Table]:
     layouts: dict[str, Callable[[list[Row]], Table]] = {
         compilation.GROUP: _compiled,
         path.GROUP: _sizes,
+        holding.GROUP: _held,
         scaling.GROUP: _threads,
         clustering.GROUP: _cluster,
         fitting.GROUP: _fit,
@@ -163,6 +164,17 @@ def _sizes(rows: list[Row]) -> Table:
     )
     title = f"The whole path by size: {rows[0].what}"
     return Table(path.GROUP, title, columns, [row.to_dict() for row in rows], _notes(rows))
+
+
+def _held(rows: list[Row]) -> Table:
+    columns = (
+        words("", "name"),
+        _figure("s", path.SECONDS, ".3g"),
+        _figure("peak\nmemory, MB", path.PEAK_MB, ",.0f"),
+        _figure("of it after\nimports, MB", path.LOADED_MB, ",.0f"),
+    )
+    title = "Memory of score, and of ablate with path and draws, files written; once each"
+    return Table(holding.GROUP, title, columns, [row.to_dict() for row in rows], _notes(rows))
 
 
 def _threads(rows: list[Row]) -> Table:

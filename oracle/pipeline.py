@@ -1,5 +1,7 @@
 """Work on batches side by side, results in order, memory bounded."""
 
+import ctypes
+import sys
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -43,6 +45,8 @@ def in_order(
         yield from walk.results()
     finally:
         walk.stop()
+        del walk  # and what the items keep
+        _give_back_freed_blocks()
 
 
 def _keep_freed_blocks() -> None:
@@ -52,6 +56,13 @@ def _keep_freed_blocks() -> None:
     a solve. It stops to do so for blocks that are not larger than one which has been freed. Nothing else notices.
     """
     np.empty(_LARGE_BLOCK_BYTES, np.uint8)
+
+
+def _give_back_freed_blocks() -> None:
+    """Let the next walk begin with what it needs itself: glibc holds on to what threads freed, for each apart."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
+    if trim is not None:
+        trim(0)
 
 
 class _Walk(Generic[_Item, _Result]):

@@ -167,7 +167,8 @@ def study(
     InputError
         Faulty traces, or draft lengths that the model or the traces do not cover.
     """
-    source = str(files.paths[0])
+    count, first = len(files.paths), str(files.paths[0])
+    source = first if count == 1 else f"{count:,} files (first {first})"
     lengths, costs = priced(files, model, question.k_min, question.k_max)
     asked = question.score or question.ablate
     lanes = lanes_of(question.changes, costs, model) if asked else ()
@@ -229,6 +230,9 @@ def _gather(sums: StudySums, *, source: str, model: LatencyModel, lengths: Lengt
     notes = [*lengths.notes, *notes_on(model, costs, [sums], experts_from=experts_from, clusters=clusters)]
     if clusters > MOST_UNITS:
         notes.append(f"{clusters:,} clusters are resampled in {MOST_UNITS:,} groups")
+    groups = min((tally.groups or MOST_UNITS for tally in tallies.values()), default=MOST_UNITS)
+    if groups < MOST_UNITS:
+        notes.append(f"shares of decisions that move: clusters are resampled in {groups:,} groups, for many categories")
     if not all(tally.categories_apart for tally in tallies.values()):
         notes.append(f"more than {MOST_CATEGORIES} categories: shares by category are left out")
     return Study(

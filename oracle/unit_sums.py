@@ -5,16 +5,21 @@ generations were batched, on threads, or on the engine that worked the batches o
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from hashlib import blake2b
 
 import numpy as np
 from numpy.typing import NDArray
 
+from oracle.hash_runs import HashRuns
 from oracle.resampling import MOST_UNITS
 from oracle.traces.schema import AVERAGES
 
 MOST_CATEGORIES = 100  # sums are kept apart for so many
+FEWEST_UNITS = 100  # not fewer, however many rows there are
+_GROUP = "group "
+_AT_ONCE_BYTES = 1 << 20  # numbers of generations that are copied at a time
 
 
 def add_rows(total: NDArray[np.float64], rows: NDArray[np.float64]) -> None:
@@ -32,19 +37,14 @@ class DistinctNames:
     """Counts distinct names, 8 bytes each; two of a billion names are taken for one with a chance of 3 %."""
 
     def __init__(self) -> None:
-        self._runs: list[NDArray[np.uint64]] = []
+        self._hashes = HashRuns()
 
     def add(self, names: Iterable[str]) -> None:
-        """Take in names; runs of like size are merged, so n names cost O(n log n) in all."""
-        run = np.unique(np.fromiter((digest_of(name) for name in set(names)), np.uint64))
-        while self._runs and len(self._runs[-1]) <= len(run):
-            run = np.union1d(self._runs.pop(), run)
-        self._runs.append(run)
+        """Take in names."""
+        self._hashes.add(np.unique(np.fromiter((digest_of(name) for name in set(names)), np.uint64)))
 
     def __len__(self) -> int:
-        if len(self._runs) > 1:
-            self._runs = [np.unique(np.concatenate(self._runs))]
-        return len(self._runs[0]) if self._runs else 0
+        return len(self._hashes)
 
 
 class ExpertSources:
@@ -73,6 +73,10 @@ class _Apart:
         self._most = most
         self._names: set[str] = set()
 
+    def end(self) -> None:
+        """Keep names apart no longer."""
+        self.ended, self._names = True, set()
+
     def ends_with(self, name: str) -> bool:
         """Note a name; say whether it is one too many, once."""
         if self.ended or name in self._names:
@@ -80,7 +84,7 @@ class _Apart:
         if len(self._names) < self._most:
             self._names.add(name)
             return False
-        self.ended, self._names = True, set()
+        self.end()
         return True
 
     def of(self, name: str) -> str:
@@ -100,9 +104,12 @@ class UnitSums:
         Numbers that a generation adds, M.
     labels
         How many labels a generation has: its category, and others that sums are kept apart by.
+    most_rows
+        From the next row on, units are put into half as many groups, and again, down to about `FEWEST_UNITS`.
     """
 
-    def __init__(self, width: int, labels: int = 1) -> None:
+    def __init__(self, width: int, labels: int = 1, most_rows: int | None = None) -> None:
+        self._most_rows, self._groups = most_rows, MOST_UNITS
         self._rows: dict[tuple[str, ...], int] = {}
         self._sums = np.zeros((0, width))
         self._apart = *(_Apart(MOST_CATEGORIES, lambda _: "") for _ in range(labels)), _Apart(MOST_UNITS, unit_beyond)
@@ -125,7 +132,13 @@ class UnitSums:
                     self._take(values[begin:g], at[begin:g])
                     self._put_together(place, apart.beyond)
                     begin = g
-            key = tuple(apart.of(name) for apart, name in zip(self._apart, names, strict=True))
+            key = self._key(names)
+            if self._is_too_many(key):
+                self._take(values[begin:g], at[begin:g])
+                begin = g
+                while self._is_too_many(key):
+                    self._halve_units()
+                    key = self._key(names)
             at[g] = self._rows.setdefault(key, len(self._rows))
         self._take(values[begin:], at[begin:])
 
@@ -166,6 +179,27 @@ class UnitSums:
         """Whether there were so many clusters that units are groups of them."""
         return self._apart[-1].ended
 
+    @property
+    def groups(self) -> int | None:
+        """How many groups of clusters there can be; None where a unit is a cluster."""
+        return self._groups if self.grouped else None
+
+    def _key(self, names: Sequence[str]) -> tuple[str, ...]:
+        return tuple(apart.of(name) for apart, name in zip(self._apart, names, strict=True))
+
+    def _is_too_many(self, key: tuple[str, ...]) -> bool:
+        """Whether a key would make one row too many, and fewer units would help."""
+        full = self._most_rows is not None and len(self._rows) >= self._most_rows
+        return full and key not in self._rows and self._groups % 2 == 0 and self._groups >= 2 * FEWEST_UNITS
+
+    def _halve_units(self) -> None:
+        """Put the groups that there are together in pairs, or clusters into half as many groups as there can be."""
+        units, self._groups = self._apart[-1], self._groups // 2
+        beyond = partial(unit_beyond, groups=self._groups)
+        self._put_together(len(self._apart) - 1, partial(_paired, groups=self._groups) if units.ended else beyond)
+        units.beyond = beyond
+        units.end()
+
     def _put_together(self, place: int, beyond: Callable[[str], str]) -> None:
         """Fold the rows there are into fewer, with one part of their keys renamed."""
         former, keys = self.sums, list(self._rows)
@@ -183,13 +217,26 @@ class UnitSums:
             room = np.zeros((max(len(self._rows), 2 * len(self._sums)), width))
             room[: len(self._sums)] = self._sums
             self._sums = room
-        places = at[:, None] * width + np.arange(width)
-        np.add.at(self._sums.reshape(-1), places.reshape(-1), values.reshape(-1))  # flat: several times as fast
+        for part in _parts(len(at), width):
+            places = at[part, None] * width + np.arange(width)
+            # flat: several times as fast
+            np.add.at(self._sums.reshape(-1), places.reshape(-1), values[part].reshape(-1))
 
 
-def unit_beyond(cluster: str) -> str:
-    """The unit of a cluster where there are more than `MOST_UNITS` of them."""
-    return cluster if cluster == AVERAGES else f"group {digest_of(cluster) % MOST_UNITS}"
+def _parts(rows: int, width: int) -> Iterator[slice]:
+    """Cut rows of so many numbers into parts of about `_AT_ONCE_BYTES`."""
+    step = max(1, _AT_ONCE_BYTES // (8 * max(width, 1)))
+    return (slice(begin, begin + step) for begin in range(0, rows, step))
+
+
+def unit_beyond(cluster: str, groups: int | None = None) -> str:
+    """The unit of a cluster where clusters are put into groups; None: into `MOST_UNITS`."""
+    return cluster if cluster == AVERAGES else f"{_GROUP}{digest_of(cluster) % (groups or MOST_UNITS)}"
+
+
+def _paired(group: str, groups: int) -> str:
+    """The group, of half as many, of all clusters of a group."""
+    return group if group == AVERAGES else f"{_GROUP}{int(group.removeprefix(_GROUP)) % groups}"
 
 
 class ArraySums:
@@ -226,7 +273,9 @@ class ArraySums:
         elif shapes != self._shapes:
             raise ValueError(f"batches add up other arrays: {shapes}, not {self._shapes}")
         flat = [values.reshape(len(clusters), math.prod(values.shape[1:])) for values in arrays.values()]
-        self._units.add(np.concatenate(flat, axis=1), clusters, *labels)
+        for part in _parts(len(clusters), sum(values.shape[1] for values in flat)):
+            some = np.concatenate([values[part] for values in flat], axis=1)
+            self._units.add(some, clusters[part], *(label[part] for label in labels))
         self.clusters.add(clusters)
 
     @property

@@ -201,5 +201,5 @@ def test_sizes_of_the_runs():
         (100_000, 300),
         (925_752, 300),
     ]
-    with pytest.raises(InputError, match="compile, path, threads, cluster, fit"):
+    with pytest.raises(InputError, match="compile, path, memory, threads, cluster, fit"):
         run.measure("smallest", only=["fitting"])

@@ -63,7 +63,7 @@ def test_what_must_hold_is_judged_from_the_rows():
         "solve_one beside g++ -O3 -march=native": (True, "1.25 times", False),
         "solve_lanes beside g++ -O3 -march=native": (False, "1.43 times", False),
         "time is linear in positions": (False, "R² 0.98000; no size off by more than 20.0%", False),
-        "memory does not grow with the trace": (False, "600 MB for 9,000 positions", True),
+        "memory does not grow with the trace": (False, "600 MB: path, 9,000 positions", True),
         "Ray beside one process": (False, "other bytes", True),
     }
 

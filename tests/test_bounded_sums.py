@@ -10,6 +10,7 @@ import pytest
 from cluster_data import TINY
 
 from oracle import unit_sums
+from oracle.ablation import counting
 from oracle.alpha_path.scales import ScaleSums
 from oracle.alpha_path.study import BatchScales, alpha_study
 from oracle.costs import LengthRange
@@ -24,6 +25,7 @@ from oracle.stability.corpus import CorpusTally
 from oracle.stability.decisions import draw_costs
 from oracle.stability.study import BatchStability, StabilitySums, stability
 from oracle.stability.tally import StabilityTally, stability_rows
+from oracle.study import Question, study
 from oracle.traces import TraceFiles
 from oracle.unit_sums import ArraySums
 
@@ -134,3 +136,18 @@ def test_arrays_keep_their_names_and_shapes() -> None:
     assert sums.sums["two"].tolist() == [2.0, 1.0]
     with pytest.raises(ValueError, match="batches add up other arrays"):
         sums.add({"one": one[:, :1], "two": two}, ("a", "b", "a"))
+
+
+def test_many_categories_put_clusters_into_fewer_groups_and_the_answer_says_so(
+    monkeypatch: pytest.MonkeyPatch, model: LatencyModel
+) -> None:
+    whole = study(TraceFiles(FILE), model, Question(ablate=True))
+    monkeypatch.setattr(counting, "_MOST_ROWS", 20)
+    few = study(TraceFiles(FILE), model, Question(ablate=True))
+    said = "shares of decisions that move: clusters are resampled in 125 groups, for many categories"
+    assert (said in few.notes, said in whole.notes) == (True, False)
+    for one, other in zip(few.ablations, whole.ablations, strict=True):
+        assert one.by_category.keys() == other.by_category.keys()
+        for fewer, row in zip(one.prevalence, other.prevalence, strict=True):
+            assert (fewer.boundary, fewer.decisions) == (row.boundary, row.decisions)
+            assert fewer.visit_share == pytest.approx(row.visit_share, rel=1e-12)

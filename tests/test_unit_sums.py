@@ -1,11 +1,13 @@
 """Sums by unit of resampling: bounded, and the same to the last bit however generations are batched."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
 from oracle import resampling, unit_sums
 from oracle.traces.schema import AVERAGES
-from oracle.unit_sums import DistinctNames, UnitSums, add_rows
+from oracle.unit_sums import ArraySums, DistinctNames, UnitSums, add_rows
 
 
 def batched(values: np.ndarray, clusters: list[str], categories: list[str], sizes: list[int]) -> UnitSums:
@@ -122,3 +124,53 @@ def test_a_number_that_is_added_later_has_its_sums_so_far(monkeypatch: pytest.Mo
     whole.add(values, clusters, categories)
     assert later.grouped
     assert later.sums.tobytes() == whole.sums.tobytes()
+
+
+def test_sums_do_not_depend_on_how_much_is_copied_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unit_sums, "MOST_UNITS", 20)
+    values, clusters, categories = made(300, 40, 3)
+    found = []
+    for at_once in (1, 200, 1 << 20):
+        monkeypatch.setattr(unit_sums, "_AT_ONCE_BYTES", at_once)
+        sums = ArraySums()
+        sums.add({"a": values[:, :1], "b": values[:, 1:, None]}, clusters, categories)
+        found.append((sums.units, sums.labels(0), {name: each.tolist() for name, each in sums.sums.items()}))
+    assert found[0] == found[1] == found[2]
+
+
+def test_wide_sums_are_taken_in_without_a_copy_of_the_batch() -> None:
+    values, clusters = np.ones((2_000, 3_000)), ["c"] * 2_000
+    sums = ArraySums()
+    tracemalloc.start()
+    try:
+        sums.add({"a": values[:, :1_000], "b": values[:, 1_000:]}, clusters)
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert most < values.nbytes / 4
+    assert sums.sums["b"].sum() == 2_000 * 2_000
+
+
+def test_too_many_rows_halve_the_units_whatever_the_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unit_sums, "MOST_UNITS", 48)
+    monkeypatch.setattr(unit_sums, "FEWEST_UNITS", 6)
+    for clusters, categories, most, left in ((40, 2, 60, 24), (400, 20, 300, 12), (400, 20, 30, 6), (40, 2, 80, None)):
+        values, names, labels = made(900, clusters, categories)
+        found = []
+        for size in (900, 1, 7):
+            sums = UnitSums(3, most_rows=most)
+            for begin in range(0, 900, size):
+                part = slice(begin, begin + size)
+                sums.add(values[part], names[part], labels[part])
+            found.append((sums.units, sums.categories, sums.sums.tobytes()))
+        assert found[0] == found[1] == found[2]
+        assert sums.groups == left
+        twin: dict[tuple[str, str], np.ndarray] = {}
+        for value, name, label in zip(values, names, labels, strict=True):
+            unit = name if left is None else f"group {unit_sums.digest_of(name) % left}"
+            twin[label, unit] = twin.get((label, unit), np.zeros(3)) + value
+        rows = dict(zip(zip(sums.categories, sums.units, strict=True), sums.sums, strict=True))
+        assert rows.keys() == twin.keys()
+        for key, row in rows.items():
+            np.testing.assert_allclose(row, twin[key], rtol=1e-12)
+        assert left == 6 or len(rows) <= most

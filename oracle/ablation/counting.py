@@ -12,6 +12,7 @@ from oracle.resampling import Interval, bootstrap, cluster_sums
 from oracle.unit_sums import UnitSums, add_rows
 
 _FIRST = 4  # columns of `ShiftTally.counts` before those by k*
+_MOST_ROWS = 40_000  # categories times units; sums of some 700 bytes each, for every change
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,8 @@ class ShiftTally:
         Cost of the optimum under the changed costs, milliseconds.
     categories_apart
         False: there were more than `MOST_CATEGORIES`, so none is kept.
+    groups
+        So many groups of clusters the units are; None: they are clusters.
     """
 
     cluster: tuple[str, ...]
@@ -75,6 +78,7 @@ class ShiftTally:
     continuation_change_ms: NDArray[np.float64]
     value_ms: float
     categories_apart: bool = True
+    groups: int | None = None
 
 
 def tally(
@@ -105,7 +109,7 @@ class ShiftSums:
     """Adds up the shifts of batches, in order and in bounded memory; `K` is the longest draft length."""
 
     def __init__(self, k_max: int) -> None:
-        self._units = UnitSums(2 * (_FIRST + 2 * (k_max + 1)))
+        self._units = UnitSums(2 * (_FIRST + 2 * (k_max + 1)), most_rows=_MOST_ROWS)
         self._pairs = np.zeros(((k_max + 1) ** 2, 3 + len(TERMS)))
         self._value_ms = np.zeros(())
         self._width = k_max + 1
@@ -134,6 +138,7 @@ class ShiftSums:
             continuation_change_ms=by_length[:, :, -1],
             value_ms=float(self._value_ms),
             categories_apart=units.categories_apart,
+            groups=units.groups,
         )
 
     def _counts(self, found: GenerationShifts) -> NDArray[np.float64]:

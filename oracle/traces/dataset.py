@@ -8,20 +8,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oracle.errors import Faults, InputWarning, printable
+from oracle.hash_runs import HashRuns
 
 _FEWEST_DEPTHS = 4  # chains shorter than this fall by chance too often
 _FEWEST_DENSE_ROWS = 3
 
 
 class SeenIds:
-    """Remembers which generation ids occurred, as 64-bit hashes, 12 bytes an id.
-
-    Sorted runs are merged like the digits of a binary counter, so a walk over n ids costs O(n log n) in all.
-    """
+    """Remembers which generation ids occurred, as 64-bit hashes, 12 bytes an id."""
 
     def __init__(self) -> None:
         self.files: list[str] = []
-        self._runs: list[tuple[NDArray[np.int64], NDArray[np.int32]]] = []
+        self._hashes = HashRuns(numbered=True)
 
     def add(self, ids: Sequence[str], file: str) -> list[tuple[str, str]]:
         """Remember unique `ids` of a file; give those seen before, with the file that held them first."""
@@ -29,25 +27,9 @@ class SeenIds:
             return []
         if file not in self.files[-1:]:
             self.files.append(file)
-        hashes = np.fromiter((hash(name) for name in ids), np.int64, len(ids))
-        fresh = np.ones(len(ids), np.bool_)
-        again: list[tuple[str, str]] = []
-        for run, of in self._runs:
-            at = np.minimum(np.searchsorted(run, hashes), len(run) - 1)
-            seen = run[at] == hashes
-            again += [(ids[int(i)], self.files[of[at[i]]]) for i in np.flatnonzero(seen)]
-            fresh &= ~seen
-        if fresh.any():
-            self._merge(np.sort(hashes[fresh]), np.full(int(fresh.sum()), len(self.files) - 1, np.int32))
-        return again
-
-    def _merge(self, run: NDArray[np.int64], of: NDArray[np.int32]) -> None:
-        while self._runs and len(self._runs[-1][0]) <= len(run):
-            other, other_of = self._runs.pop()
-            run, of = np.concatenate([other, run]), np.concatenate([other_of, of])
-            order = np.argsort(run, kind="stable")
-            run, of = run[order], of[order]
-        self._runs.append((run, of))
+        hashes = np.fromiter((hash(name) for name in ids), np.int64, len(ids)).view(np.uint64)
+        first = self._hashes.add(hashes, len(self.files) - 1)
+        return [(ids[i], self.files[first[i]]) for i in np.flatnonzero(first >= 0).tolist()]
 
 
 class Dataset:
