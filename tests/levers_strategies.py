@@ -51,6 +51,10 @@ def plain(deployment, precision=None):
         "g0": how.reference_draft_length,
         "B_v": how.verify_batch,
         "a0": how.base_match,
+        "grows": deployment.reads_grow,
+        "X": deployment.expert_parameters,
+        "E": deployment.experts,
+        "k": deployment.experts_per_token,
     }
     precisions = [{"b": p.bytes_per_parameter, "eta": p.eta, "kappa": p.kappa} for p in deployment.precisions]
     return d, precisions
@@ -104,4 +108,18 @@ def deployments(draw, kv_read=True, most_precisions=4):
             base_match=draw(st.one_of(st.just(0.0), st.floats(0, 0.3))),
         ),
         kv_read_share=draw(st.sampled_from([0.0, 0.25, 1.0])) if kv_read else 0.0,
+    )
+
+
+@st.composite
+def growing(draw, **options):
+    """The same, of a mixture whose reads grow with the pass."""
+    found = draw(deployments(**options))
+    experts = draw(st.integers(2, 256))
+    return replace(
+        found,
+        expert_parameters=found.parameters_read * draw(st.floats(0.01, 1)),
+        experts=experts,
+        experts_per_token=draw(st.floats(0.5, experts)),
+        reads_grow=True,
     )

@@ -1,5 +1,6 @@
 """Naive twins of the crossover: Python sets, loops and sums from the definitions; nothing here imports the project."""
 
+import itertools
 from collections.abc import Sequence
 
 Ids = Sequence[Sequence[Sequence[int]]]  # rows, layers, ids
@@ -35,14 +36,35 @@ def intervals(on: Sequence[bool]) -> list[tuple[int, int]]:
     return found
 
 
-def fewest(fine: Sequence[Sequence[bool]]) -> int:
-    """Least number of ranges so that one choice is fine all over each, by trying every first range."""
-    best = [0] + [len(fine) + 1] * len(fine)
-    for end in range(1, len(fine) + 1):
-        for start in range(end):
-            if any(all(row[k] for row in fine[start:end]) for k in range(len(fine[0]))):
-                best[end] = min(best[end], best[start] + 1)
-    return best[-1]
+def schedule_key(
+    speed_up: Sequence[Sequence[float]], half: Sequence[Sequence[float]], noise: float, chosen: Sequence[int]
+) -> tuple[int, float, int] | None:
+    """Ranges, share of the rate lost and draft tokens of a schedule; None where it is not allowed."""
+    lengths = range(len(speed_up[0]))
+    claims = [
+        {k for k in lengths if k and ups[k] * (1 - noise) > 1 and not ups[k] - halves[k] <= 1}  # NaN: no interval
+        for ups, halves in zip(speed_up, half, strict=True)
+    ]
+    lost = 0.0
+    for b, k in enumerate(chosen):
+        if claims[b]:
+            best = max(speed_up[b][j] for j in claims[b])
+            if k not in claims[b] or not speed_up[b][k] >= best * (1 - noise):
+                return None
+            lost += 1 - speed_up[b][k] / best
+        elif k:
+            if not (any(claims[:b]) and any(claims[b:]) and speed_up[b][k] >= 1 - noise):
+                return None
+            lost += max(0.0, 1 - speed_up[b][k])
+    return 1 + sum(a != b for a, b in itertools.pairwise(chosen)), lost, sum(chosen)
+
+
+def best_schedule_key(
+    speed_up: Sequence[Sequence[float]], half: Sequence[Sequence[float]], noise: float
+) -> tuple[int, float, int]:
+    """The least of `schedule_key` over every schedule there is."""
+    tried = itertools.product(range(len(speed_up[0])), repeat=len(speed_up))
+    return min(key for each in tried if (key := schedule_key(speed_up, half, noise, each)) is not None)
 
 
 def published_round_ms(m: int, batch: int, context: float, off_ms: float = 5.7, overlap: float = 0.0) -> float:

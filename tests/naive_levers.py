@@ -39,6 +39,14 @@ def simulated_tokens(a, x, g, reading, rounds, seed):
     return total / rounds
 
 
+def read_parameters(d, positions):
+    """Parameters that a pass reads: all but the experts that no position is routed to, uniformly."""
+    if not d.get("grows"):
+        return d["N_read"]
+    unique = d["E"] * (1 - (1 - d["k"] / d["E"]) ** positions)
+    return d["N_read"] - d["X"] + d["X"] * unique / d["E"]
+
+
 def requests_that_fit(d, p, t):
     left = d["hbm"] - p["b"] * d["N"]
     return max(0, math.floor(left / (d["kv"] * t["L_ctx"])))
@@ -50,10 +58,10 @@ def cost(d, p, t, s, k, batch=None):
     if K < 1:
         return None
     B = min(t["C"], K) if batch is None else batch
-    step = 1e3 * p["b"] * d["N_read"] / d["BW"]
-    step += 1e3 * d["kv_read"] * d["kv"] * t["L_ctx"] * B / d["BW"]
-    round_ms, tokens = step, 1.0
+    kv = 1e3 * d["kv_read"] * d["kv"] * t["L_ctx"] * B / d["BW"]
+    round_ms, tokens = 1e3 * p["b"] * read_parameters(d, B) / d["BW"] + kv, 1.0
     if s:
+        round_ms = 1e3 * p["b"] * read_parameters(d, B * (d["g"] + 1)) / d["BW"] + kv
         round_ms += d["host"] + 1e3 * p["b"] * d["N_read"] / d["BW"] * p["kappa"] * d["g"] / d["g0"] * B / d["B_v"]
         a = p["eta"] * (d["a0"] + (1 - d["a0"]) * t["r"])
         tokens = tokens_a_round(a, d["g"])

@@ -148,7 +148,7 @@ def test_threads_and_memory_change_no_figure(tmp_path: Path) -> None:
     path = write(tmp_path / "t.parquet")
     asked = (path, "--policy", "static", "--policy", "confidence@keep", "--policy", "goodput")
     whole = tables_of(*asked, "--threads", "1")
-    other = tables_of(*asked, "--threads", "2", "--memory", "350")
+    other = tables_of(*asked, "--threads", "2", "--memory", "400")
     for name in ("deployment", "tuned_policies", "tuned_measures", "realised_scores", "calibration"):
         assert other[name] == whole[name]
     said = refused("policies", path, "-m", PUBLISHED, "--memory", "100")

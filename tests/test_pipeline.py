@@ -1,5 +1,7 @@
 """Work side by side: results in order, reading beside the work, bounded, errors in their place, a clean end."""
 
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -24,6 +26,22 @@ from oracle.traces import TraceFiles
 PATIENCE_S = 20.0
 CASES = Path(__file__).parent.parent / "cases"
 TRACES = CASES / "tiny-moe" / "traces.parquet"
+
+
+FREED = """
+from oracle.pipeline import in_order
+
+def resident():
+    return int(open("/proc/self/statm").read().split()[1]) * 4096
+
+def work(i):
+    blocks = [bytearray(b"1" * 50_000) for _ in range(4_000)]
+    return bytes(2_000)  # what stays lies behind what goes
+
+before = resident()
+kept = list(in_order(work, range(4), 2))
+print(resident() - before)
+"""
 
 
 class BadError(Exception):
@@ -216,3 +234,9 @@ def test_the_first_faulty_file_is_named_whatever_the_threads(tmp_path, threads):
         "greedy, empirical, realised, overlap_lower, overlap_upper"
     )
     assert all("b.parquet" in fault for fault in error.value.faults)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_a_walk_gives_back_what_its_threads_freed():
+    said = subprocess.run([sys.executable, "-c", FREED], capture_output=True, text=True, check=True).stdout
+    assert int(said) < 150e6, said  # 400 MB were held at once; what is on top of an arena stays

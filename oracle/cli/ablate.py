@@ -10,7 +10,7 @@ from oracle.cli.ablate_walks import DRAWS, along_alpha, draws_of, under_draws
 from oracle.cli.engine import worked_on
 from oracle.cli.options import ENGINE, MEMORY, MODEL, READING, SHARDS, SHOWING, THREADS, TRACES, Finite
 from oracle.cli.output import emit, progress, read_model, write_tables
-from oracle.cli.shards import check_shards, end, sharded
+from oracle.cli.shards import check_shards, end, leaving_out, sharded
 from oracle.cli.traces import budget, model_inputs, studied, trace_files
 
 if TYPE_CHECKING:
@@ -88,16 +88,19 @@ def ablate(
     TRACES are Parquet files, folders, globs or URIs. Besides the named changes: the exact path of a scale on the expert
     cost, and how stable decisions are within the errors of the fit.
     """
+    from oracle.digests import Stamps  # noqa: PLC0415
     from oracle.outputs import atomic_folder, refuse_output_over_input  # noqa: PLC0415
 
     shards, keep_going, memory = asked.pop("shards"), asked.pop("keep_going"), asked.pop("memory")
     check_shards(shards, keep_going, output)
-    left_out: dict[str, str] | None = {} if keep_going else None
+    left_out = leaving_out(keep_going)
     latency = read_model(model, batch_size)
     parsed = _parsed(changes, latency, batch_size)
     inputs = [*model_inputs(model), *([Path(rounds)] if rounds else []), *_other_models(parsed)]
-    share = budget(latency, memory, asked["threads"], asked["k_max"])
+    drawn = DRAWS if asked["draws"] is None else asked["draws"]
+    share = budget(latency, memory, asked["threads"], asked["k_max"], draws=drawn)
     files = trace_files(traces, asked.pop("match_is"), share, left_out)
+    stamps = Stamps([*files.paths, *inputs])
     refuse_output_over_input(output, [*traces, *files.paths, *inputs])
     _check_asked(asked, rounds)
     if asked["every_length"] and output is None:
@@ -110,6 +113,7 @@ def ablate(
             folder = stack.enter_context(atomic_folder(output, overwrite, ours=_is_ours, marker="tables.json"))
         batches = stack.enter_context(worked_on(files, engine, ray_address, asked["threads"]))
         tables, origin = _tables(batches, latency, parsed, rounds, inputs, folder, asked, run)
+        stamps.check()
         if folder is not None:
             write_tables(folder, tables, origin)
     emit(tables, as_json=as_json, as_markdown=as_markdown, extra={"provenance": origin})

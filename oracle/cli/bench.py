@@ -7,11 +7,16 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 import click
 
 from oracle.cli.options import SHOWING
 from oracle.cli.output import emit
+
+if TYPE_CHECKING:
+    from benchmarks.report import BenchReport
+    from oracle.tables import Format, Table
 
 FAILED = 1  # exit code
 
@@ -29,20 +34,35 @@ FAILED = 1  # exit code
     "--only",
     multiple=True,
     metavar="GROUP",
-    help="Some only: survival, windows, solve, evaluation, search, serving, compile, path, threads, cluster, fit.",
+    help="Some only: survival, windows, solve, evaluation, search, serving, compile, path, memory, threads, cluster, "
+    "fit.",
 )
 @SHOWING
 def bench(size: str, only: tuple[str, ...], as_json: bool, as_markdown: bool) -> None:
     """Measure the kernels and the whole path on this machine, beside what one would use instead.
 
-    Exit code 1: something does not hold that must on any machine (see the table of checks).
+    Each table is printed as soon as it is measured, the checks at the end; --json prints all of it at the end. Exit
+    code 1: something does not hold that must on any machine (see the table of checks).
     """
-    benchmarks = _benchmarks()
-    report = benchmarks.measure(size, only or None, _teller())
-    whole = report.to_dict()
-    limits = [row for row in whole["rows"] if row["group"] == "bandwidth"]
-    facts = {"size": whole["size"], "machine": whole["machine"], "limits": limits}
-    emit(benchmarks.tables_of(report), as_json=as_json, as_markdown=as_markdown, extra=facts)
+    from oracle.tables import render  # noqa: PLC0415
+
+    benchmarks, shown = _benchmarks(), list["Table"]()
+
+    def show(report: "BenchReport") -> None:
+        """Go on with the page: print the tables that have not been printed yet."""
+        form: Format = "markdown" if as_markdown else "text"
+        page, names = render(shown, form) if shown else "", {table.name for table in shown}
+        shown.extend(table for table in benchmarks.tables_of(report) if table.name not in names)
+        click.echo(render(shown, form)[len(page) :], nl=False)
+
+    report = benchmarks.measure(size, only or None, _teller(), None if as_json else show)
+    if as_json:
+        whole = report.to_dict()
+        limits = [row for row in whole["rows"] if row["group"] == "bandwidth"]
+        facts = {"size": whole["size"], "machine": whole["machine"], "limits": limits}
+        emit(benchmarks.tables_of(report), as_json=True, extra=facts)
+    else:
+        show(report)
     if report.failed:
         click.get_current_context().exit(FAILED)
 

@@ -1,10 +1,13 @@
 """Where the work is done: in this process, or by the workers of a Ray cluster."""
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+
+from oracle.cli.signals import answer
 
 if TYPE_CHECKING:
     from oracle.rounds import RoundFiles
@@ -35,6 +38,9 @@ def worked_on(files: _Files, engine: str | None, ray_address: str | None, cpus: 
     from oracle.cluster.spreading import SpreadRounds, SpreadTraces  # noqa: PLC0415
     from oracle.traces import TraceFiles  # noqa: PLC0415
 
-    with RayEngine(ray_address, cpus) as running:
+    if sys.stderr.isatty():
+        doing = "starting Ray on this machine" if ray_address is None else "connecting to Ray"
+        click.echo(f"{doing}; that can take a minute …", err=True)
+    with RayEngine(ray_address, cpus, held=answer) as running:
         spread: Any = SpreadTraces if isinstance(files, TraceFiles) else SpreadRounds
         yield spread(files, running)

@@ -57,6 +57,7 @@ def explain(
     TRACES are Parquet files, folders or globs; only the named generation is read.
     """
     from oracle.changes import parse_change  # noqa: PLC0415
+    from oracle.digests import Stamps  # noqa: PLC0415
     from oracle.explanation import explain_decision  # noqa: PLC0415
     from oracle.kinds import files_of_kind  # noqa: PLC0415
     from oracle.outputs import refuse_output_over_input  # noqa: PLC0415
@@ -71,10 +72,12 @@ def explain(
     files = TraceFiles(files_of_kind(list(traces), "traces"), match_is=match_is)
     files = TraceFiles(files.paths, columns=_columns(files), match_is=match_is)
     refuse_output_over_input(output, [*files.paths, *inputs])
+    stamps = Stamps([*files.paths, *inputs])
     asked = parse_change(change, model=latency, batch_size=batch_size)
     found = explain_decision(read_generation(files, generation, match_is), latency, position, asked, **reading)
     said = {"generation": generation, "position": position, "change": str(asked), **reading, "match_is": match_is}
     origin = provenance("explain", said, [*files.paths, *inputs])
+    stamps.check()
     tables = explanation_tables(found)
     if output is not None:
         _write(output, overwrite, found, tables, origin)

@@ -128,6 +128,7 @@ def fitted(
     rounds: "Sequence[PathLike]", options: dict[str, Any], engine: str | None = None, ray_address: str | None = None
 ) -> "FitResult":
     """Fit a latency model to files; its record holds where it comes from."""
+    from oracle.digests import Stamps  # noqa: PLC0415
     from oracle.errors import InputWarning  # noqa: PLC0415
     from oracle.kinds import files_of_kind  # noqa: PLC0415
     from oracle.latency.fit import fit_latency, unit_remark  # noqa: PLC0415
@@ -136,12 +137,14 @@ def fitted(
     from oracle.rounds import RoundFiles  # noqa: PLC0415
 
     files = RoundFiles(files_of_kind(list(rounds), "rounds"))
+    stamps = Stamps(files.paths)
     if len(files.paths) > 1:
         named = ", ".join(path.name for path in files.paths)
         click.echo(f"pooling {len(files.paths)} files as rounds of one machine and backend: {named}", err=True)
     with worked_on(files, engine, ray_address, cores()) as batches, warnings.catch_warnings():
         warnings.simplefilter("ignore", InputWarning)  # the tables' notes say the same
         result = fit_latency(batches, **options, provenance=provenance("fit", options, files.paths))
+        stamps.check()
     for each in result.each:
         remark = unit_remark(each.verify_moments, each.draft_moments, each.joint)
         if remark is not None:  # every number that follows is wrong if this is right

@@ -6,12 +6,12 @@ Modules that compute are imported inside the commands: ``--help`` must be instan
 """
 
 import os
-import signal
 import sys
-import threading
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import metadata
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -19,10 +19,11 @@ import click
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("MKL_NUM_THREADS", "1")
-# Arrow's memory is for the next batch: given back to the system at once, it would be cleared anew each time; never given
-# back, a command of several walks would hold what each of them needed most (100 MB more). Milliseconds.
+# Arrow's memory is for the next batch: given back to the system at once, it would be cleared anew each time; never
+# given back, a command of several walks would hold what each of them needed most (100 MB more). Milliseconds.
 os.environ.setdefault("MIMALLOC_PURGE_DELAY", "200")
 
+from oracle.cli import signals, standard_output, streams
 from oracle.cli.ablate import ablate
 from oracle.cli.bench import bench
 from oracle.cli.convert import convert
@@ -42,25 +43,31 @@ from oracle.cli.traces import score, solve
 from oracle.cli.validate import validate
 from oracle.errors import MOST_FAULTS_SHOWN, InputError, InputWarning
 
-if TYPE_CHECKING:
-    from sys import UnraisableHookArgs
-
-AGAIN_S = 0.05  # until a signal that was swallowed is sent again
-
 
 class ReaderGone(BaseException):
     """The reader of a pipe went away; click would call that a failure."""
 
 
+@contextmanager
+def _reader_may_go() -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError as error:
+        raise ReaderGone from error
+
+
 class InOrderOfWork(click.Group):
     """Lists commands in the order of the work, not of the alphabet."""
 
+    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
+        """Read the options, among them --help and --version, which print; a pipe that closes early is no fault."""
+        with _reader_may_go():
+            return super().make_context(*args, **kwargs)
+
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command asked for; a pipe that closes early is no fault of it."""
-        try:
+        with _reader_may_go():
             return super().invoke(ctx)
-        except BrokenPipeError as error:
-            raise ReaderGone from error
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Give the names in the order in which they were added."""
@@ -115,51 +122,25 @@ for _command in (
 
 
 def _print_warning(message: Warning | str, category: type[Warning], *_where: Any, **_more: Any) -> None:
-    kind = "warning" if issubclass(category, InputWarning) else category.__name__
+    kind = "warning" if issubclass(category, UserWarning) else category.__name__
     click.echo(f"{kind}: {message}", err=True)
 
 
-class Stopped(BaseException):
-    """A signal that asks the program to end; `number` is the signal's."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__(signal.Signals(number).name)
-        self.number = number
-
-
-def _stop(number: int, _frame: object) -> None:
-    for each in _SIGNALS:  # what is half-written is being cleared away: a second signal must not disturb that
-        signal.signal(each, signal.SIG_IGN)
-    raise Stopped(number)
-
-
-def _swallowed(what: "UnraisableHookArgs") -> None:
-    """Stop a moment later if a signal came where Python drops what is raised: in a finalizer or a weak reference."""
-    if not isinstance(what.exc_value, Stopped):
-        sys.__unraisablehook__(what)
-        return
-    _heed_signals()
-    again = threading.Timer(AGAIN_S, os.kill, (os.getpid(), what.exc_value.number))
-    again.daemon = True
-    again.start()
-
-
-def _heed_signals() -> None:
-    for each in _SIGNALS:
-        signal.signal(each, _stop)
-    sys.unraisablehook = _swallowed
-
-
-_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+def _drop_stdout() -> None:
+    """Nothing more may be flushed to it when Python ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def main() -> None:
     """Run the command line; faults go to stderr, never a traceback for a wrong input."""
-    _heed_signals()
+    streams.provide()
+    standard_output.name()
     warnings.simplefilter("always", InputWarning)
     warnings.showwarning = _print_warning
     try:
+        signals.heed()
         code = group.main(prog_name="draft-oracle", standalone_mode=False)
+        sys.stdout.flush()
     except InputError as error:
         many = len(error.faults)
         shown = "" if many <= MOST_FAULTS_SHOWN else f", the first {MOST_FAULTS_SHOWN} shown"
@@ -168,14 +149,13 @@ def main() -> None:
     except click.ClickException as error:
         error.show()
         code = error.exit_code
-    except Stopped as stopped:
-        click.echo(f"stopped ({stopped}); files appear only when a command has ended", err=True)
+    except signals.Stopped as stopped:
+        click.echo(stopped.in_words(), err=True)
         code = 128 + stopped.number
     except click.Abort:
         code = 130
     except (ReaderGone, BrokenPipeError):
-        # what the reader has read is all it wanted; nothing more may be flushed to it
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_stdout()  # what the reader has read is all it wanted
         code = 0
     except (OSError, MemoryError) as error:
         click.echo(f"error: {error or type(error).__name__}", err=True)

@@ -8,6 +8,8 @@ from typing import Any, TypeVar
 
 import click
 
+MOST_THREADS = 1_024
+
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
@@ -23,6 +25,25 @@ def _all(*decorators: Callable[[Any], Any]) -> Callable[[_Command], _Command]:
 def cores() -> int:
     """Cores given to this process."""
     return len(os.sched_getaffinity(0))
+
+
+class Threads(click.IntRange):
+    """A number of threads; far more than any machine has cores is a slip of the keyboard."""
+
+    def __init__(self) -> None:
+        super().__init__(1)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Read the number."""
+        number = super().convert(value, param, ctx)
+        if number > MOST_THREADS:
+            self.fail(
+                f"{number:,} is more than {MOST_THREADS:,}; each takes memory of its own, and those beyond the cores "
+                f"({cores()} here) only wait.",
+                param,
+                ctx,
+            )
+        return number
 
 
 class Finite(click.FloatRange):
@@ -44,10 +65,31 @@ def _one_form(ctx: click.Context, parameter: click.Parameter, wanted: bool) -> b
     return wanted
 
 
+def model_here(_ctx: click.Context, _parameter: click.Parameter, model: str | None) -> str | None:
+    """Read a ``file://`` URI as the path it names; refuse other file systems, from which no model is read."""
+    if model is None or "://" not in model:
+        return model
+    from oracle.errors import InputError, printable  # noqa: PLC0415
+    from oracle.locations import is_uri, path_here, without_secrets  # noqa: PLC0415
+
+    path = path_here(model)
+    if is_uri(path):
+        raise InputError(
+            f"--model {printable(without_secrets(path))}: a model is read from this machine, only traces and rounds "
+            "from other file systems; copy it here, or pipe it to stdin (-)"
+        )
+    return path
+
+
 TRACES = click.argument("traces", nargs=-1, required=True)
 
 MODEL = click.option(
-    "--model", "-m", required=True, metavar="FILE", help="Latency model (JSON), as `fit` writes it; - reads stdin."
+    "--model",
+    "-m",
+    required=True,
+    metavar="FILE",
+    callback=model_here,
+    help="Latency model (JSON), as `fit` writes it; - reads stdin.",
 )
 
 READING = _all(
@@ -68,7 +110,7 @@ READING = _all(
 
 THREADS = click.option(
     "--threads",
-    type=click.IntRange(1),
+    type=Threads(),
     default=cores(),
     show_default="all cores given to the process",
     help="Threads to work on; one more reads ahead, and results are written beside. Results do not depend on it.",
@@ -78,7 +120,7 @@ MEMORY = click.option(
     "--memory",
     type=click.IntRange(1),
     metavar="MB",
-    help="Megabytes the process may take: batches are cut to fit [330, and 45 for each of threads + 2].",
+    help="Megabytes the process may take: batches are cut to fit [380, and 45 for each of threads + 2].",
 )
 
 SHARDS = _all(

@@ -53,6 +53,8 @@ def stdin_text() -> str:
     from oracle.errors import InputError  # noqa: PLC0415
     from oracle.files import MOST_TEXT_BYTES, decoded  # noqa: PLC0415
 
+    if sys.stdin is None:
+        raise InputError("standard input: is closed, so that nothing can be read from it; name a file instead of -")
     given = sys.stdin.buffer.read(MOST_TEXT_BYTES + 1)
     if len(given) > MOST_TEXT_BYTES:
         raise InputError(f"standard input: holds more than {MOST_TEXT_BYTES:,} bytes, the most that is read")

@@ -67,6 +67,7 @@ def policies(
     TRACES are Parquet files, folders or globs, walked over several times. Confidence and survival need the column
     draft_prob, realised scores need token_id and draft_token_id.
     """
+    from oracle.digests import Stamps  # noqa: PLC0415
     from oracle.kinds import files_of_kind  # noqa: PLC0415
     from oracle.outputs import atomic_folder, refuse_output_over_input  # noqa: PLC0415
     from oracle.provenance import as_metadata, provenance  # noqa: PLC0415
@@ -76,15 +77,18 @@ def policies(
     inputs: list[File] = [Path(model)] if model != "-" else []
     files = files_of_kind(list(traces), "traces")
     refuse_output_over_input(output, [*traces, *files, *inputs])
+    stamps = Stamps([*files, *inputs])
     origin = provenance("policies", {"policies": list(texts) or None, **reading}, [*files, *inputs])
     reading |= {"threads": threads, "memory": memory}
     if output is None:
         found = compare(files, latency, texts, reading)
+        stamps.check()
     else:
         with atomic_folder(output, overwrite, ours=OUTPUTS.__contains__, marker="tables.json") as folder:
             with ExitStack() as stack:
                 rows = GenerationScores(stack, folder / "scores-by-generation.parquet", as_metadata(origin, latency))
                 found = compare(files, latency, texts, reading, rows.add)
+                stamps.check()
             _write(folder, found, origin)
     emit(found.tables, as_json=as_json, as_markdown=as_markdown, extra={"provenance": origin})
 

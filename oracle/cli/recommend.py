@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from oracle.cli.options import MEMORY, SHOWING, THREADS, Finite
+from oracle.cli.options import MEMORY, SHOWING, THREADS, Finite, model_here
 from oracle.cli.output import emit, progress, read_model
 from oracle.cli.recommend_inputs import (
     acceptance,
@@ -68,7 +68,9 @@ _COSTS = (
         help="CSV or JSON: draft_length (or m = K + 1) and step_ms or tokens_per_second; batch_size, setting.",
     ),
     click.option("--traces", multiple=True, metavar="PATH", help="Recorded traces instead, with --model."),
-    click.option("--model", "-m", metavar="FILE", help="Latency model (JSON) instead of step times."),
+    click.option(
+        "--model", "-m", metavar="FILE", callback=model_here, help="Latency model (JSON) instead of step times."
+    ),
     click.option(
         "--unique-experts",
         metavar="U",

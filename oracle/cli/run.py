@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from oracle.cli.options import MEMORY, READING, SHOWING, THREADS
+from oracle.cli.options import MEMORY, READING, SHOWING, THREADS, model_here
 from oracle.cli.output import emit, read_model, write_tables
 from oracle.cli.traces import budget, studied, trace_files
 
@@ -20,7 +20,9 @@ OUTPUTS = frozenset({"model.json", "decisions.parquet", "shifts.parquet", "score
 @click.command()
 @click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option("--rounds", metavar="FILE", help="Rounds to fit [rounds.parquet in the folder, or its only rounds file].")
-@click.option("--model", "-m", metavar="FILE", help="Use this latency model instead of fitting one.")
+@click.option(
+    "--model", "-m", metavar="FILE", callback=model_here, help="Use this latency model instead of fitting one."
+)
 @click.option(
     "--output", "-o", type=click.Path(file_okay=False, path_type=Path), help="Write models, decisions, scores … here."
 )
@@ -62,6 +64,7 @@ def _everything(
 ) -> "tuple[list[Table], dict[str, Any]]":
     """Fit unless a model is given, then solve, score and ablate; write the results into `out`."""
     from oracle.cli.fit import fitted  # noqa: PLC0415
+    from oracle.digests import Stamps  # noqa: PLC0415
     from oracle.errors import InputError  # noqa: PLC0415
     from oracle.files import shown  # noqa: PLC0415
     from oracle.kinds import sorted_by_kind  # noqa: PLC0415
@@ -77,8 +80,10 @@ def _everything(
     if model is not None:
         latency = read_model(model, batch_size)
         inputs: list[File] = [Path(model)] if model != "-" else []
+        stamps = Stamps(inputs)
     else:
         inputs = [Path(rounds) if rounds is not None else _the_rounds(folder, kinds["rounds"])]
+        stamps = Stamps(inputs)
         result = fitted(inputs, {})
         latency = result.model.at_batch_size(batch_size)
         tables += fit_tables(result)
@@ -89,6 +94,7 @@ def _everything(
     share = budget(latency, options.pop("memory"), options["threads"], options["k_max"])
     question = {**options, "score": True, "ablate": True, **files}
     study, origin = studied("run", trace_files(kinds["traces"], match_is, share), latency, question, inputs)
+    stamps.check()
     if out is not None:
         write_scores(out / "scores.parquet", study.scores, as_metadata(origin, latency))
     return tables + study_tables(study), origin

@@ -1,14 +1,17 @@
 """Runs over shards on the command line: an output folder that the same command goes on with."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from oracle.cli.signals import Stopped
+
 if TYPE_CHECKING:
     from oracle.files import PathLike
+    from oracle.footers import LeftOut
     from oracle.shards import ShardFolder
 
 LEFT_OUT = 3  # exit code
@@ -22,9 +25,16 @@ def check_shards(shards: bool, keep_going: bool, output: Path | None) -> None:
         raise click.UsageError("--shards writes a folder; give --output FOLDER")
 
 
+def leaving_out(keep_going: bool) -> "LeftOut | None":
+    """Give what takes files that cannot be read; None where there may be none."""
+    from oracle.footers import LeftOut  # noqa: PLC0415
+
+    return LeftOut() if keep_going else None
+
+
 @contextmanager
 def sharded(
-    output: Path | None, shards: bool, inputs: "Sequence[PathLike]", left_out: Mapping[str, str] | None
+    output: Path | None, shards: bool, inputs: "Sequence[PathLike]", left_out: "LeftOut | None"
 ) -> "Iterator[ShardFolder | None]":
     """Open the folder of a run over shards; None if none is asked for.
 
@@ -43,7 +53,11 @@ def sharded(
 
     refuse_output_over_input(output, inputs)
     with ShardFolder(output, keep_going=left_out is not None, left_out=left_out) as run:
-        yield run
+        try:
+            yield run
+        except Stopped as stopped:
+            stopped.goes_on = True
+            raise
 
 
 def end(run: "ShardFolder | None") -> None:

@@ -11,12 +11,13 @@ import click
 from oracle.cli.engine import worked_on
 from oracle.cli.options import ENGINE, MEMORY, MODEL, READING, SHARDS, SHOWING, THREADS, TRACES, output_file
 from oracle.cli.output import emit, progress, read_model, write_tables
-from oracle.cli.shards import check_shards, end, sharded
+from oracle.cli.shards import check_shards, end, leaving_out, sharded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from oracle.files import File, PathLike
+    from oracle.footers import LeftOut
     from oracle.latency.model import LatencyModel
     from oracle.shards import ShardFolder
     from oracle.study import Question, Study
@@ -31,7 +32,7 @@ def trace_files(
     traces: "Sequence[PathLike]",
     match_is: str | None,
     budget: "Budget | None" = None,
-    left_out: "dict[str, str] | None" = None,
+    left_out: "LeftOut | None" = None,
 ) -> "TraceFiles":
     """Find the trace files among paths, folders and globs; columns that a solve does not need stay on disk.
 
@@ -40,7 +41,7 @@ def trace_files(
     budget
         Of memory.
     left_out
-        Give it to leave out files that cannot be read: it takes their names and the reasons.
+        Give it to leave out files that cannot be read: it takes them and the reasons.
     """
     from oracle.kinds import files_of_kind  # noqa: PLC0415
     from oracle.traces import TraceFiles  # noqa: PLC0415
@@ -50,7 +51,12 @@ def trace_files(
 
 
 def budget(
-    model: "LatencyModel", memory: int | None, threads: int, k_max: int | None = None, policies: int | None = None
+    model: "LatencyModel",
+    memory: int | None,
+    threads: int,
+    k_max: int | None = None,
+    policies: int | None = None,
+    draws: int = 0,
 ) -> "Budget":
     """Share `--memory` out among the threads' batches; Arrow gets no more threads than are asked for."""
     import pyarrow as pa  # noqa: PLC0415
@@ -59,7 +65,7 @@ def budget(
 
     pa.set_cpu_count(threads)
     longest = max(model.m) - 1
-    return budget_of(memory, threads, longest if k_max is None else min(k_max, longest), policies)
+    return budget_of(memory, threads, longest if k_max is None else min(k_max, longest), policies, draws)
 
 
 def studied(
@@ -179,7 +185,7 @@ def solve(
 
     check_shards(shards, keep_going, output)
     latency, inputs = read_model(model, batch_size), model_inputs(model)
-    left_out: dict[str, str] | None = {} if keep_going else None
+    left_out = leaving_out(keep_going)
     files = trace_files(traces, match_is, budget(latency, memory, reading["threads"], reading["k_max"]), left_out)
     with sharded(output, shards, [*traces, *files.paths, *inputs], left_out) as run:
         question = {**reading, "decisions": output, "flat": flat}
@@ -222,7 +228,7 @@ def score(
     from oracle.summaries.study import study_tables, write_scores  # noqa: PLC0415
 
     check_shards(shards, keep_going, output)
-    left_out: dict[str, str] | None = {} if keep_going else None
+    left_out = leaving_out(keep_going)
     with ExitStack() as stack:
         inputs = model_inputs(model)
         partial = None if shards else _opened(stack, output, [*traces, *inputs])

@@ -7,7 +7,7 @@ import socket
 import threading
 import time
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from queue import Full, Queue
 from types import TracebackType
@@ -43,6 +43,8 @@ class RayEngine:
         machine and stops it at the end. A Ray that the calling program has started already is used and left running.
     cpus
         Cores of a Ray started here.
+    held
+        Told of a signal that has to wait until Ray has started or stopped; says whether it is to be sent again then.
 
     Raises
     ------
@@ -50,10 +52,10 @@ class RayEngine:
         Ray is not installed, no cluster answers at the address, or it is one of Ray Client.
     """
 
-    def __init__(self, address: str | None = None, cpus: int = 1) -> None:
+    def __init__(self, address: str | None = None, cpus: int = 1, held: Callable[[int], bool] = lambda _: True) -> None:
         if address is not None:
             _check_address(address)
-        self._address, self._cpus = address, cpus
+        self._address, self._cpus, self._held = address, cpus, held
         self._started = False
 
     def __enter__(self) -> Self:
@@ -62,7 +64,7 @@ class RayEngine:
             return self
         local = {"num_cpus": self._cpus, "object_store_memory": STORE_BYTES, "include_dashboard": False}
         try:
-            with _undisturbed():
+            with _undisturbed(self._held):
                 ray.init(
                     self._address or "local",
                     logging_level=logging.ERROR,
@@ -83,7 +85,7 @@ class RayEngine:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._started:
-            with _undisturbed():
+            with _undisturbed(self._held):
                 _imported().shutdown()
             self._started = False
 
@@ -107,7 +109,7 @@ class RayEngine:
                     raise arrival
                 yield arrival
         finally:
-            with _undisturbed():
+            with _undisturbed(self._held):
                 _stop(threads, enough, others)
 
 
@@ -201,7 +203,7 @@ def _stop(threads: Sequence[threading.Thread], enough: threading.Event, others: 
 
 
 @contextmanager
-def _undisturbed() -> Iterator[None]:
+def _undisturbed(held: Callable[[int], bool]) -> Iterator[None]:
     """Hold signals back while Ray starts or stops: stopped half-way, it leaves processes behind and crashes at the end.
 
     Ray sets handlers of its own, which would end the program without a word; the former ones are back afterwards.
@@ -210,7 +212,12 @@ def _undisturbed() -> Iterator[None]:
         yield
         return
     arrived: list[int] = []
-    former = {number: signal.signal(number, lambda number, _: arrived.append(number)) for number in _SIGNALS}
+
+    def hold(number: int, _frame: object) -> None:
+        if held(number):
+            arrived.append(number)
+
+    former = {number: signal.signal(number, hold) for number in _SIGNALS}
     try:
         yield
     finally:
