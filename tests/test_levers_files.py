@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 from levers_strategies import LEVERS, example
 
-from oracle.errors import InputError, InputWarning
+from oracle.errors import Faults, InputError, InputWarning
 from oracle.levers.deployment_file import deployment_from_text, read_deployment
 from oracle.levers.fitted import Measured
 from oracle.levers.measured_file import measured_from_text
+from oracle.levers.regime import check_range
 from oracle.levers.traffic_file import plain_traffic, series_from_text, traffic_from_text
 
 TOML = (LEVERS / "deployment.toml").read_text("utf-8")
@@ -214,6 +215,14 @@ def test_a_slip_of_units_is_told():
         "d.toml: expert_parameters is 2.271e+11, more than the 235 that a step of a full batch reads, which are all "
         "experts and the rest",
     )
+
+
+@pytest.mark.parametrize("name", ["prompt_tokens", "output_tokens", "context_tokens"])
+def test_more_tokens_than_any_request_has_are_refused(name):
+    faults = Faults()
+    check_range(name, np.array([1e9, 1e308]), "t.csv", faults)
+    with pytest.raises(InputError, match=f"{name} is 1e\\+308; it is a finite number of at least 1 and at most 1,000,"):
+        faults.raise_if_any()
 
 
 def test_all_faults_of_a_series_at_once():

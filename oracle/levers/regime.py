@@ -13,6 +13,7 @@ from oracle.errors import Faults, printable
 Numbers = NDArray[np.float64]
 SHARES = ("prefix_share", "repetitiveness")
 MOST_REQUESTS = 1e7  # in flight on one deployment: more is a slip
+MOST_TOKENS = 1e9  # of a request: likewise
 _KILO, _FEW = 1000.0, 16.0  # a context some times the prompt, in thousands, is still far less than the prompt
 
 
@@ -29,7 +30,7 @@ class Regime:
     repetitiveness : (…,) float64
         r, share of draft tokens that the unquantised target would accept.
     prompt_tokens, output_tokens, context_tokens : (…,) float64
-        Mean tokens of a prompt, of an answer, and resident in KV cache per request.
+        Mean tokens of a prompt, of an answer, and resident in KV cache per request, from 1 to `MOST_TOKENS` each.
     """
 
     concurrency: Numbers
@@ -116,14 +117,14 @@ def check_regimes(arrays: Mapping[str, Numbers], place: str, faults: Faults) -> 
 def check_range(name: str, array: Numbers, place: str, faults: Faults) -> None:
     """Note the first value of a regime that is not a number or out of range, and a likely slip of units."""
     share = name in SHARES
-    most = 1.0 if share else MOST_REQUESTS if name == "concurrency" else np.inf
+    most = 1.0 if share else MOST_REQUESTS if name == "concurrency" else MOST_TOKENS
     with np.errstate(invalid="ignore"):
         wrong = ~(np.isfinite(array) & (array >= (0 if share else 1)) & (array <= most))
     if not wrong.any():
         return
     value = float(array[wrong].flat[0])
     rule = "it lies in [0, 1]" if share else "it is a finite number of at least 1"
-    rule += f" and at most {most:,.0f}" if name == "concurrency" and value > most else ""
+    rule += f" and at most {most:,.0f}" if not share and most < value < np.inf else ""
     slip = ""
     if share and 1 < value <= 100:
         slip = f"; a percentage is written as a fraction: {value / 100:g}"
