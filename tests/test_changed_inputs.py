@@ -188,7 +188,8 @@ def _generation(traces: Path) -> str:
 def test_other_commands_watch_what_they_read(
     command: str, traces: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path, out = traces / "part-1.parquet", tmp_path / "out.svg"
+    path = traces / "part-1.parquet"
+    out = tmp_path / {"explain": "out.svg", "report": "out.html"}.get(command, "out")
     words = {
         "explain": ("explain", traces, "-m", MODEL, "-g", _generation(traces), "-t", "3", "-o", out),
         "crossover": ("crossover", traces, "-m", MODEL, "-o", out),
