@@ -20,7 +20,7 @@ from oracle.errors import Faults, printable
 from oracle.latency.model_checks import check_keys, check_number
 from oracle.levers.handwritten import tree_from_text
 from oracle.levers.matches import Reading
-from oracle.levers.regime import NAMES, SHARES, Numbers, Regime, check_regimes, make_regime
+from oracle.levers.regime import MOST_TOKENS, NAMES, SHARES, Numbers, Regime, check_regimes, make_regime
 from oracle.levers.suspicions import warn_of_traffic
 
 INTERVALS = tuple(f"{name}_{end}" for name in SHARES for end in ("low", "high"))
@@ -31,7 +31,7 @@ _SHARE_OF = {  # readings under which repetitiveness is the same quantity
 }
 PlainTraffic = Mapping[str, float]
 # Completes what a file states where the deployment that would complete it is not known.
-ANY: PlainTraffic = {name: 1e300 if name == "context_tokens" else 1.0 for name in NAMES}
+ANY: PlainTraffic = {name: MOST_TOKENS if name == "context_tokens" else 1.0 for name in NAMES}
 _LETTERS = dict(zip(("C", "rho", "r", "L_in", "L_out", "L_ctx"), NAMES, strict=True))  # of the equations
 
 
