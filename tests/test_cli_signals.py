@@ -47,6 +47,15 @@ def test_a_signal_within_a_finalizer_stops_the_program_too(number: signal.Signal
     assert running.returncode == 128 + number
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
+def test_signals_that_are_ignored_from_the_start_stay_so(number: signal.Signals) -> None:
+    program = f"import signal; signal.signal({int(number)}, signal.SIG_IGN)\n"  # as nohup, or a script's background
+    program += "from oracle.__main__ import signals; signals.leave_at_once()\n"
+    program += LISTENING.format(number=int(number), finalizers=3).replace("sleep(30)", "sleep(0); print('ended')")
+    done = subprocess.run([sys.executable, "-c", program, "wait"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "ended\n", "")
+
+
 def test_other_faults_of_finalizers_are_told_as_ever() -> None:
     program = LISTENING.format(number=0, finalizers=1).replace("os.kill(os.getpid(), 0)", "raise ValueError('lost')")
     words = [sys.executable, "-c", program.replace("sleep(30)", "sleep(0)"), "wait"]

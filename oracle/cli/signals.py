@@ -9,7 +9,9 @@ import sys
 
 TYPE_CHECKING = False  # as typing has it
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from sys import UnraisableHookArgs
+    from types import FrameType
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _AGAIN_S = 0.05  # until a signal that was swallowed is sent again
@@ -49,15 +51,13 @@ _so_far = _SoFar()
 
 def leave_at_once() -> None:
     """Let a signal end the program on the spot: while it is loaded there is nothing to clear away."""
-    for each in _SIGNALS:
-        signal.signal(each, _leave)
+    _handle_by(_leave)
 
 
 def heed() -> None:
     """Let a signal raise `Stopped`."""
     _so_far.raised = False
-    for each in _SIGNALS:
-        signal.signal(each, _stop)
+    _handle_by(_stop)
     sys.unraisablehook = _swallowed
 
 
@@ -74,14 +74,20 @@ def answer(_number: int) -> bool:
     return not _so_far.raised
 
 
+def _handle_by(handler: "Callable[[int, FrameType | None], None]") -> None:
+    """Give signals a handler, but those that whoever started the program had it ignore, as ``nohup`` does."""
+    for each in _SIGNALS:
+        if signal.getsignal(each) is not signal.SIG_IGN:
+            signal.signal(each, handler)
+
+
 def _leave(number: int, _frame: object) -> None:
     _tell(Stopped(number).in_words())
     os._exit(128 + number)
 
 
 def _stop(number: int, _frame: object) -> None:
-    for each in _SIGNALS:  # what is half-written is being cleared away: a second signal must not disturb that
-        signal.signal(each, _only_answer)
+    _handle_by(_only_answer)  # what is half-written is being cleared away: a second signal must not disturb that
     if not _so_far.answered:
         answer(number)
     _so_far.raised = True

@@ -217,7 +217,10 @@ def _undisturbed(held: Callable[[int], bool]) -> Iterator[None]:
         if held(number):
             arrived.append(number)
 
-    former = {number: signal.signal(number, hold) for number in _SIGNALS}
+    former = {number: signal.getsignal(number) for number in _SIGNALS}
+    for number, handler in former.items():
+        if handler is not signal.SIG_IGN:
+            signal.signal(number, hold)
     try:
         yield
     finally:

@@ -5,6 +5,7 @@ Each case must be read, or refused with a message: no traceback, hang, crash, gr
 """
 
 import argparse
+import importlib
 import os
 import sys
 import time
@@ -37,6 +38,7 @@ def main(arguments: list[str]) -> int:
     readers = frozenset(given.reader)
     if given.case is not None:
         return _one(given.seed, given.case, readers, given.keep)
+    importlib.import_module("fuzzing.cases")  # what is missing is told once, not once a case
     begun = time.monotonic()
     found = shards.Found()
     told = 0
