@@ -15,11 +15,12 @@ from oracle import scores
 from oracle.analysis import check_carried
 from oracle.costs import LengthCosts
 from oracle.errors import InputError
+from oracle.intervals import Interval
 from oracle.pipeline import in_order
 from oracle.policies import PolicySet
 from oracle.policies.sets import static
 from oracle.problem import Problem, make_problem
-from oracle.resampling import Interval, bootstrap, cluster_sums
+from oracle.resampling import bootstrap, cluster_sums
 from oracle.scores import LEAST_GAIN
 from oracle.solver import segment_sums, solve_many, visits
 from oracle.traces import Traces

@@ -1,15 +1,14 @@
 """Intervals by resampling clusters: generations, or the larger unit that repeats across them."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from oracle.intervals import Interval, interval_ends
 from oracle.traces.schema import AVERAGES
 
 DRAWS = 999
-LEVEL = 0.95
 MOST_UNITS = 2_000  # beyond, clusters are resampled in this many random groups: as valid, and time stays bounded
 NO_INTERVALS = (
     "no intervals, and no difference is called significant: match probabilities are averages over requests, and "
@@ -17,14 +16,6 @@ NO_INTERVALS = (
     "whose intervals do"
 )
 _CELLS = 1 << 22  # weights held at a time
-
-
-@dataclass(frozen=True)
-class Interval:
-    """A two-sided percentile interval of a clustered bootstrap; `low` and `high` in the statistic's unit."""
-
-    low: float
-    high: float
 
 
 def cluster_sums(values: NDArray[np.float64], clusters: Sequence[str]) -> tuple[NDArray[np.float64], tuple[str, ...]]:
@@ -56,7 +47,7 @@ def bootstrap(
     draws: int = DRAWS,
     seed: int = 0,
 ) -> list[Interval | None]:
-    """Percentile intervals of statistics that depend on totals over clusters.
+    """Intervals of statistics that depend on totals over clusters, as `interval_ends` has them.
 
     Parameters
     ----------
@@ -76,8 +67,7 @@ def bootstrap(
     if len(totals) < 2:
         return [None] * statistic(totals.sum(axis=0)[None]).shape[1]
     values = [statistic(sums) for sums in resamples(totals, draws=draws, seed=seed)]
-    tail = 100 * (1 - LEVEL) / 2
-    bounds = np.percentile(np.concatenate(values), [tail, 100 - tail], axis=0)
+    bounds = interval_ends(np.concatenate(values), len(totals))
     return [Interval(float(a), float(b)) if np.isfinite(a + b) else None for a, b in bounds.T]
 
 

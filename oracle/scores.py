@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 
 from oracle.columns import frozen
 from oracle.costs import LengthCosts
+from oracle.intervals import Interval
 from oracle.policies import PolicySet
 from oracle.problem import Problem
-from oracle.resampling import Interval, bootstrap, cluster_sums
+from oracle.resampling import bootstrap, cluster_sums
 from oracle.solver import rounds_of
 from oracle.unit_sums import UnitSums
 

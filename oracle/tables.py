@@ -110,11 +110,11 @@ def interval_cells(key: str, value: float | None, interval: Ends | None) -> dict
     }
 
 
-def resampled(clusters: int) -> str:
+def resampled(clusters: int, draws: int = DRAWS) -> str:
     """Say how bootstrap intervals came about."""
     if clusters < 2:
         return "no intervals: there is one cluster only"
-    return f"95 % intervals from {DRAWS} bootstrap resamples of {clusters:,} clusters"
+    return f"95 % intervals from {draws:,} bootstrap resamples of {clusters:,} clusters"
 
 
 def show(value: Any, spec: str = ".3f", scale: float = 1.0) -> str:

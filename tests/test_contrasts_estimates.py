@@ -14,7 +14,7 @@ from oracle.contrasts.findings import DOES_NOT, SHOWS, UNDECIDED, verdict
 from oracle.contrasts.groups import ALL, Group
 from oracle.contrasts.steps import AFTER, AT, AT_CHANGE, mismatch_sums, step_sums
 from oracle.contrasts.sums import GroupSums, GroupTotals, folded
-from oracle.resampling import Interval
+from oracle.intervals import Interval
 
 A = Group("label", "script_change")
 PLANTED = 0.4
@@ -52,13 +52,13 @@ def coverage(found: list[Difference]) -> float:
 
 
 def test_intervals_cover_the_planted_difference() -> None:
-    """95 % nominally; percentile intervals of 40 clusters cover 93 % (1,000 runs, and 90 % of 10 clusters). 300 runs
-    have a standard error of 1.5 points: 0.885 is three of them below 0.93, and 0.99 is four above."""
+    """95 % nominally; 40 clusters cover 94 %, 10 clusters 95 % (1,000 runs). 300 runs have a standard error of 1.3
+    points: 0.905 is three of them below, and 0.985 three above."""
     rng = np.random.default_rng(1)
     runs = [comparisons(s := total(simulated(rng, clusters=40, confounded=False)), s.groups)[0] for _ in range(RUNS)]
     for how in ("pooled", "within"):
         found = [getattr(run, how) for run in runs]
-        assert 0.885 <= coverage(found) <= 0.99
+        assert 0.905 <= coverage(found) <= 0.985
         values = np.array([one.difference.value for one in found])
         assert abs(values.mean() - PLANTED) < 4 * values.std() / np.sqrt(RUNS)
 
@@ -66,21 +66,21 @@ def test_intervals_cover_the_planted_difference() -> None:
 def test_within_generations_recovers_what_pooling_confounds() -> None:
     rng = np.random.default_rng(2)
     runs = [comparisons(s := total(simulated(rng, clusters=40, confounded=True)), s.groups)[0] for _ in range(RUNS)]
-    assert 0.885 <= coverage([run.within for run in runs]) <= 0.99
+    assert 0.905 <= coverage([run.within for run in runs]) <= 0.985
     assert coverage([run.pooled for run in runs]) < 0.2
     assert np.mean([run.pooled.difference.value for run in runs]) > PLANTED + 0.1
 
 
 def test_one_family_rarely_claims_what_is_not_there() -> None:
-    """Eight groups without any difference: uncorrected, a third of the families claim one; with Holm 8 % do (600 runs),
-    not 5 %, as the percentile p of 40 clusters is a little too small. 200 runs have a standard error of 1.9 points."""
+    """Eight groups without any difference: uncorrected, a third of the families claim one; with Holm 4 % do (600 runs).
+    200 runs have a standard error of 1.5 points at 5 %."""
     rng = np.random.default_rng(3)
     runs = [
         comparisons(s := total(simulated(rng, clusters=40, confounded=False, groups=8)), s.groups) for _ in range(200)
     ]
     claimed = np.mean([any(one.within.word == "" for one in run) for run in runs])
     uncorrected = np.mean([any((one.within.difference.p or 1) < 0.05 for one in run) for run in runs])
-    assert claimed < 0.08 + 3 * 0.019
+    assert claimed < 0.05 + 2 * 0.015
     assert uncorrected > 0.2
 
 
@@ -136,7 +136,7 @@ def ratio(totals: np.ndarray) -> np.ndarray:
 
 
 @settings(max_examples=50, deadline=None)
-@given(st.integers(0, 2**16), st.integers(3, 40), st.floats(-1, 1))
+@given(st.integers(0, 2**16), st.integers(6, 40), st.floats(-1, 1))
 def test_p_and_interval_say_the_same(seed: int, clusters: int, shift: float) -> None:
     rng = np.random.default_rng(seed)
     totals = np.column_stack([rng.normal(shift, 1, clusters), np.ones(clusters)])

@@ -67,7 +67,7 @@ def test_the_tables_say_what_they_are() -> None:
         "step 0 is left out: 2 by construction",
         "routing: along the text; recorded: of the tokens really verified",
         "the row after is the first that reads the wrong token",
-        "95 % intervals from 999 bootstrap resamples of 5 clusters",
+        "95 % intervals from 2,999 bootstrap resamples of 5 clusters",
         "n.s.: not significant at 5 % after Holm's correction over all groups of one kind",
         "fewer than 10 clusters, intervals too narrow: all, label",
     ):

@@ -8,8 +8,8 @@ from policy_inputs import K, random_inputs
 from test_realised import tiny_realised
 from test_tuning import SIZES, TINY, eager  # noqa: F401  # a fixture
 
+from oracle.intervals import Interval
 from oracle.policies import Inputs
-from oracle.resampling import Interval
 from oracle.summaries.deployment import deployment_sentence, deployment_table, greedy_difference
 from oracle.summaries.tuning import tuning_table
 from oracle.tuning import Compared, Tuned, Tuning, deployment, hold_out, scored, tune

@@ -17,6 +17,7 @@ from kernels.lookup_rounds import count_rounds
 from kernels.prefix_stack import stack_positions
 from kernels.prompt_lookup import look_up
 from oracle.columns import frozen
+from oracle.intervals import Interval
 from oracle.levers.fitted import Measured, fit_autocorrelation
 from oracle.levers.matches import mean_length
 from oracle.observe import repetitiveness as lookup
@@ -26,7 +27,6 @@ from oracle.observe.prefix_sharing import prefix_sharing
 from oracle.observe.regimes import around
 from oracle.observe.study import Wanted, study
 from oracle.recorder.lookup import proposals
-from oracle.resampling import Interval
 
 texts = st.lists(st.integers(0, 3), max_size=24)
 

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from oracle.acceptance import Acceptance, StepTimes, acceptance_from_text, mixed, step_times_from_text
 from oracle.acceptance.curves import clustered, counted
 from oracle.errors import InputError
+from oracle.intervals import Interval
 from oracle.recommendation.answers import Recommendation
 from oracle.recommendation.arithmetic import recommend
 from oracle.recommendation.break_even import break_evens, equal_match_length, overtakes
 from oracle.recommendation.tenants import by_tenant
-from oracle.resampling import Interval
 from oracle.summaries.recommendation import recommendation_tables, verdict
 from oracle.tables import render
 

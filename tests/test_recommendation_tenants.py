@@ -8,9 +8,9 @@ import pytest
 from oracle.acceptance import Acceptance, Curve
 from oracle.acceptance.curves import counted
 from oracle.errors import InputError
+from oracle.intervals import Interval
 from oracle.recommendation.answers import Against
 from oracle.recommendation.tenants import mixings, notes_on_mixing
-from oracle.resampling import Interval
 from oracle.summaries.tenants import mixing_table
 from oracle.tables import render
 

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from oracle.acceptance import Acceptance, StepTimes, acceptance_from_text
 from oracle.acceptance.curves import counted
+from oracle.intervals import Interval
 from oracle.recommendation.answers import Against, Candidate, Recommendation
 from oracle.recommendation.arithmetic import judged, recommend, shortest
 from oracle.recommendation.by_batch_size import ranges_of, remarks_on
 from oracle.recommendation.tenants import by_tenant
-from oracle.resampling import Interval
 from oracle.summaries.recommendation import recommendation_tables, verdict
 from oracle.tables import render
 

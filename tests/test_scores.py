@@ -9,8 +9,9 @@ import strategies
 from laid_out import costs_of, make
 
 from oracle import scores
+from oracle.intervals import Interval
 from oracle.policies import PolicySet, reference_policies
-from oracle.resampling import Interval, bootstrap, cluster_sums
+from oracle.resampling import bootstrap, cluster_sums
 from oracle.solver import solve
 
 

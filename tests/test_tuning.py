@@ -12,10 +12,10 @@ from traces_factory import lists
 from oracle import scores, tuning
 from oracle.costs import choose_range, length_costs
 from oracle.errors import InputError
+from oracle.intervals import Interval
 from oracle.latency.fit import fit_latency
 from oracle.policies import Inputs, Training, inputs_of, lengths_of
 from oracle.policies.candidates import candidates
-from oracle.resampling import Interval
 from oracle.rounds import RoundFiles
 from oracle.summaries.tuning import category_table
 from oracle.tables import render

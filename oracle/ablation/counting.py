@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 
 from oracle.ablation.shifts import Shifts
 from oracle.ablation.terms import TERMS
-from oracle.resampling import Interval, bootstrap, cluster_sums
+from oracle.intervals import Interval
+from oracle.resampling import bootstrap, cluster_sums
 from oracle.unit_sums import UnitSums, add_rows
 
 _FIRST = 4  # columns of `ShiftTally.counts` before those by k*

@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oracle.alpha_path.scales import ScaleTally
-from oracle.resampling import Interval, bootstrap, cluster_sums
+from oracle.intervals import Interval
+from oracle.resampling import bootstrap, cluster_sums
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,9 @@ from oracle.condition.extensions import (
 from oracle.condition.separation import Separation, separate
 from oracle.costs import LengthCosts
 from oracle.errors import InputError
+from oracle.intervals import Interval
 from oracle.problem import make_problem
-from oracle.resampling import Interval, bootstrap, cluster_sums
+from oracle.resampling import bootstrap, cluster_sums
 from oracle.scores import LEAST_GAIN
 from oracle.solver import evaluate, segment_sums, solve, visits
 from oracle.traces import Traces

@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oracle.condition.extensions import ACCEPTED, EDGES, REFUSED, VISITS, ConditionTally
-from oracle.resampling import Interval, bootstrap
+from oracle.intervals import Interval
+from oracle.resampling import bootstrap
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 

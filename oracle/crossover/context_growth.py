@@ -16,9 +16,9 @@ import numpy as np
 from scipy.special import stdtrit
 
 from oracle.errors import InputError
+from oracle.intervals import LEVEL, Interval
 from oracle.latency.model import LatencyModel
 from oracle.latency.recorded_errors import names_of, verify_spread
-from oracle.resampling import LEVEL, Interval
 
 
 @dataclass(frozen=True)

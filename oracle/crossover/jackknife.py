@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
-from oracle.resampling import LEVEL
+from oracle.intervals import LEVEL
 
 
 def half_widths(left_out: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from oracle.ablation import Prevalence
 from oracle.figures.drawing import BLUE, MARKS, ORANGE, panels, save, with_bars
-from oracle.resampling import Interval
+from oracle.intervals import Interval
 
 _WIDE = 0.14  # between the two weights at one boundary
 _MANY = 16  # lengths from which only every fourth is named on the axis

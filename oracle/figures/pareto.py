@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from oracle.errors import printable
 from oracle.figures.drawing import BLUE, GREY, LONGEST, ORANGE, label, panels, save
+from oracle.intervals import Interval
 from oracle.realised.scores import NEAR, RealisedScore, near_fastest
-from oracle.resampling import Interval
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from oracle.intervals import LEVEL, Interval
 from oracle.levers.matches import Reading
 from oracle.observe.gathered import Gathered
 from oracle.observe.repetitiveness import acceptance
-from oracle.resampling import LEVEL, Interval, bootstrap
+from oracle.resampling import bootstrap
 
 Floats = NDArray[np.float64]
 Whole = NDArray[np.int64]
@@ -150,7 +151,7 @@ def regime_of(
 
 
 def around(value: float | None, interval: Interval | None, units: int | None = None) -> Interval | None:
-    """Let an interval of percentiles hold the value itself, which resamples of few units may all miss.
+    """Let an interval of resamples hold the value itself, which resamples of few units may all miss.
 
     Where nothing was found in any unit, or everything in all, resamples do not differ and tell nothing: the exact
     binomial interval of `units` stands in, or none where their number is not given.

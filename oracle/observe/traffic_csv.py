@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from oracle.errors import InputError, printable
+from oracle.intervals import Interval
 from oracle.levers.matches import Reading
 from oracle.observe.regimes import ObservedRegime
-from oracle.resampling import Interval
 
 _SHARES = ("prefix_share", "repetitiveness")
 

@@ -5,12 +5,13 @@ from typing import Any
 import numpy as np
 
 from oracle.errors import printable
+from oracle.intervals import Interval
 from oracle.levers.answer import Answer
 from oracle.levers.cost import accept, round_length
 from oracle.levers.procedure import decide_joint
 from oracle.pages.material import Absent, Material
 from oracle.policies import static
-from oracle.resampling import Interval, bootstrap, cluster_sums
+from oracle.resampling import bootstrap, cluster_sums
 from oracle.summaries.levers_admission import configured
 from oracle.tables import Row, Table, interval_cells, number, show, with_interval, words
 

@@ -7,11 +7,11 @@ recorded matches of greedy texts say of it stands beside.
 from dataclasses import dataclass
 
 from oracle.errors import printable
+from oracle.intervals import Interval
 from oracle.pages.material import Absent, Material
 from oracle.pages.stated import stated_sentence
 from oracle.policies import static
 from oracle.realised.scores import Difference, differences
-from oracle.resampling import Interval
 from oracle.summaries.deployment import greedy_difference
 from oracle.summaries.recommendation import recommendation_tables
 from oracle.tables import show

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from oracle.intervals import Interval
 from oracle.problem import Problem
-from oracle.resampling import Interval, bootstrap, cluster_sums
+from oracle.resampling import bootstrap, cluster_sums
 from oracle.solver import segment_sums
 
 BINS = 10  # tenths of the probability scale: fixed, so that batches add up

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from oracle.resampling import Interval, bootstrap, cluster_sums
+from oracle.intervals import Interval
+from oracle.resampling import bootstrap, cluster_sums
 from oracle.scores import PARTS, PolicyTotals
 
 NEAR = 1.5

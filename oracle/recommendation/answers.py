@@ -9,8 +9,8 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
+from oracle.intervals import Interval
 from oracle.recommendation.break_even import BreakEven
-from oracle.resampling import Interval
 
 NOISE = 0.02  # of a measured rate, where nobody says otherwise
 

@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from oracle.acceptance import Acceptance, Curve, StepTimes
 from oracle.errors import InputError
+from oracle.intervals import Interval
 from oracle.latency.remarks import FEW_CLUSTERS
 from oracle.recommendation import break_even
 from oracle.recommendation.answers import NOISE, Against, Candidate, Recommendation, Sample, Verdict
 from oracle.recommendation.break_even import BreakEven
-from oracle.resampling import Interval
 
 
 def recommend(acceptance: Acceptance | None, steps: StepTimes, *, noise: float = NOISE) -> Recommendation:

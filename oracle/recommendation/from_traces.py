@@ -9,13 +9,14 @@ from numpy.typing import NDArray
 
 from oracle.analysis import BatchResult, Plan, analyse
 from oracle.errors import InputError
+from oracle.intervals import Interval
 from oracle.latency.model import LatencyModel
 from oracle.mismatch import FEW_CLUSTERS, notes_on
 from oracle.pipeline import in_order
 from oracle.recommendation.answers import NOISE, Against, Candidate, Recommendation, Sample
 from oracle.recommendation.arithmetic import break_evens, check_noise, judged, shortest
 from oracle.recommendation.tenants import Tenants, tenant_name
-from oracle.resampling import MOST_UNITS, Interval, bootstrap, cluster_sums
+from oracle.resampling import MOST_UNITS, bootstrap, cluster_sums
 from oracle.scores import PolicyTotals, ScoreSums
 from oracle.study import priced
 from oracle.study_sums import StudySums

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from oracle.acceptance import Acceptance, Curve, StepTimes, mixed
 from oracle.errors import InputError, printable
+from oracle.intervals import Interval
 from oracle.recommendation.answers import NOISE, Against, Recommendation
 from oracle.recommendation.arithmetic import few_requests, recommend
-from oracle.resampling import Interval
 
 
 @dataclass(frozen=True)

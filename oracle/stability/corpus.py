@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oracle.costs import LengthCosts
+from oracle.intervals import LEVEL, Interval, interval_ends
 from oracle.problem import Problem
-from oracle.resampling import LEVEL, Interval, cluster_sums, resamples
+from oracle.resampling import cluster_sums, resamples
 from oracle.solver import Solution, rounds_of
 from oracle.stability.decisions import DecisionDraws
 
@@ -78,7 +79,7 @@ class Quantity:
         On all traces, under the fitted coefficients; of `unknown_coefficients_ms_per_token` (0 there, since it compares
         with the drawn ones) the mean over the draws.
     coefficients, traces, both
-        95 % percentile intervals.
+        95 % intervals: percentiles of the draws, expanded where clusters are resampled (`interval_ends`).
     """
 
     name: str
@@ -129,7 +130,7 @@ def corpus(
         spread["both"] = _numbers(sums, prices, every[np.arange(len(sums)) % W], costs)
     quantities = []
     for i, name in enumerate(QUANTITIES):
-        ends = {source: _interval(numbers[0][:, i]) for source, numbers in spread.items()}
+        ends = {source: _interval(source, numbers[0][:, i], len(per_cluster)) for source, numbers in spread.items()}
         value = point[0][0, i]
         if name == "unknown_coefficients_ms_per_token":
             value, ends["traces"] = spread["coefficients"][0][:, i].mean(), None
@@ -172,8 +173,10 @@ def _numbers(
         return np.stack(numbers, axis=1), static / tokens[:, None]
 
 
-def _interval(values: NDArray[np.float64]) -> Interval | None:
+def _interval(source: str, values: NDArray[np.float64], clusters: int) -> Interval | None:
     if not np.isfinite(values).all():
         return None
-    tail = 100 * (1 - LEVEL) / 2
-    return Interval(*np.percentile(values, [tail, 100 - tail]).tolist())
+    if source == "coefficients":  # no cluster is resampled
+        tail = 100 * (1 - LEVEL) / 2
+        return Interval(*np.percentile(values, [tail, 100 - tail]).tolist())
+    return Interval(*interval_ends(values, clusters).tolist())

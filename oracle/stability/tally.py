@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from oracle.resampling import Interval, bootstrap, cluster_sums
+from oracle.intervals import Interval
+from oracle.resampling import bootstrap, cluster_sums
 from oracle.stability.decisions import LABELS, DecisionDraws
 
 BINS = 20  # of the probability that k* is optimal

@@ -3,7 +3,7 @@
 from oracle.alpha_path.effects import ScaleEffect, Share, effects, moving_and_returning, within_margins
 from oracle.alpha_path.scales import MARGINS, ScaleTally
 from oracle.alpha_path.static import StaticRange, still_recommended
-from oracle.resampling import Interval
+from oracle.intervals import Interval
 from oracle.tables import Row, Table, interval_cells, number, resampled, show, with_interval, words
 
 

@@ -5,7 +5,7 @@ from typing import Any
 from oracle.condition.costs import Condition, SlopeCost, slope_costs
 from oracle.condition.extensions import ACCEPTED, POSITIONS, REFUSED, VISITS
 from oracle.condition.separation import QUANTILES, Separation, quantiles
-from oracle.resampling import Interval
+from oracle.intervals import Interval
 from oracle.tables import Table, interval_cells, number, resampled, show, with_interval, words
 
 _WEIGHTS = ((VISITS, "rounds"), (POSITIONS, "positions"))

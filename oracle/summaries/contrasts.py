@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from oracle.contrasts import Comparison, Contrasts, Difference, Group, GroupMean
-from oracle.contrasts.estimates import Estimate
+from oracle.contrasts.estimates import DRAWS, Estimate
 from oracle.contrasts.lengths import MEAN
 from oracle.contrasts.steps import MISMATCHES
 from oracle.mismatch import FEW_CLUSTERS
@@ -22,8 +22,7 @@ _HEADS = {
 _SHORT = {"not significant": " n.s.", "few clusters": " few", "no interval": "", "": ""}
 _WORDS = (
     "n.s.: not significant at 5 % after Holm's correction over all groups of one kind, each measure and comparison its "
-    f"own family; few: fewer than {FEW_CLUSTERS} clusters, too few to claim it; intervals of 10 to 40 clusters cover "
-    "90 to 93 %"
+    f"own family; few: fewer than {FEW_CLUSTERS} clusters, too few to claim it"
 )
 _POOLED = "at the same step, weighted by what the group holds there; it holds the difference between the texts, too"
 _WITHIN = (
@@ -78,7 +77,7 @@ def _lengths(found: Contrasts) -> Table:
     notes = [
         "a decision at t belongs to the token at t, the first one that its round emits; each position counts once",
         "by rounds: weighted by the probability that a round of the oracle starts there; JSON holds all measures so",
-        f"{resampled(found.clusters)}; they hold the sampling of traces, not the errors of the latency model",
+        f"{resampled(found.clusters, DRAWS)}; they hold the sampling of traces, not the errors of the latency model",
         *([f"fewer than {FEW_CLUSTERS} clusters, intervals too narrow: {', '.join(few)}"] if few else []),
     ]
     title = f"Cost-optimal draft length by language context, {found.positions:,} decisions, each position once"
@@ -134,7 +133,7 @@ def _differences(found: Contrasts, how: str) -> Table:
             if how == "within"
             else ["a group and the rest may stand in different texts: see within generations"]
         ),
-        f"{resampled(found.clusters)}; {_WORDS}",
+        f"{resampled(found.clusters, DRAWS)}; {_WORDS}",
     ]
     title = f"Draft length by language context: differences {where}"
     name = "length_differences" + ("_within" if how == "within" else "")
@@ -153,7 +152,8 @@ def _steps(found: Contrasts) -> Table:
     )
     notes = [
         f"X(t, j) = U(t, j) − U(t, j − 1), mean per MoE layer; step 0 is left out: {found.top_k} by construction",
-        f"they change with j whatever the tokens are: comparisons are made within one j; {resampled(found.clusters)}",
+        "they change with j whatever the tokens are: comparisons are made within one j; "
+        f"{resampled(found.clusters, DRAWS)}",
     ]
     return Table("new_experts_by_step", "New experts by step of a continuation", columns, list(rows.values()), notes)
 
@@ -170,7 +170,7 @@ def _experts(found: Contrasts) -> Table:
         _WITHIN,
         "routing: along the text; recorded: of the tokens really verified, so that after a mismatch a step is counted "
         "under the token of the text though the row read another one",
-        f"{resampled(found.clusters)}; {_WORDS}",
+        f"{resampled(found.clusters, DRAWS)}; {_WORDS}",
     ]
     title = "New experts by language context, mean per MoE layer, steps 1 … K aligned"
     return Table("new_experts_by_context", title, columns, rows, notes)
@@ -217,7 +217,7 @@ def _mismatches(found: Contrasts) -> Table:
         "after is the first that reads the wrong token, and recorded experts are that token's",
         "rows with −: change from the one step to the other; their means are changes",
         f"pooled: {_POOLED}; {_WITHIN}",
-        f"{resampled(found.clusters)}; {_WORDS}",
+        f"{resampled(found.clusters, DRAWS)}; {_WORDS}",
     ]
     title = "New experts where a draft first differs from the text, mean per MoE layer, steps aligned"
     return Table("new_experts_at_mismatch", title, columns, rows, notes)

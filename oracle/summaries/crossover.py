@@ -8,7 +8,7 @@ import numpy as np
 from oracle.crossover.answer import Crossover
 from oracle.crossover.costs import BASES, EXTRAPOLATED
 from oracle.crossover.pays import ON, STATES
-from oracle.resampling import Interval
+from oracle.intervals import Interval
 from oracle.summaries.crossover_texts import (
     ends_seen,
     exit_notes,

@@ -3,10 +3,10 @@
 from typing import Any
 
 from oracle.errors import printable
+from oracle.intervals import Interval
 from oracle.policies import static
 from oracle.realised.problem import Realised
 from oracle.realised.scores import Difference, differences
-from oracle.resampling import Interval
 from oracle.summaries.realised import by_decoding
 from oracle.tables import Column, Row, Table, interval_cells, number, show, with_interval, words
 from oracle.tuning import FEW_CLUSTERS, RULE, Compared, Deployment, Tuned, Tuning, deployment

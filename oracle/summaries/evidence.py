@@ -61,7 +61,7 @@ def _check_text(check: Check) -> str:
 
 
 def _notes(result: Robustness) -> list[str]:
-    boot = f"bootstrap: mean and 95 % percentiles of {result.resamples - result.failed:,} resamples of clusters"
+    boot = f"bootstrap: mean and 95 % interval of {result.resamples - result.failed:,} resamples of clusters"
     return [
         f"{result.clusters} clusters; full fit: 95 % CR3 interval; {boot}; other checks: no interval of their own",
         f"shifts: from the full fit, in percent of it and in its CR3 errors; halves: by {result.order}, within each m; "

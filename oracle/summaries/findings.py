@@ -3,6 +3,7 @@
 from typing import Any
 
 from oracle.contrasts import Contrasts, Difference, Finding
+from oracle.contrasts.estimates import DRAWS
 from oracle.contrasts.lengths import AT_LEAST_4, AT_MOST_1
 from oracle.mismatch import FEW_CLUSTERS
 from oracle.tables import Column, Row, Table, interval_cells, number, resampled, show, with_interval, words
@@ -47,7 +48,7 @@ def _notes(found: Contrasts, *, again: bool) -> list[str]:
         "of code and prose is out, and both rows are one finding",
         f"its effect here: its odds ratio on the share here; experts scaled from its top-8 to top-{found.top_k}",
         f"k* depends on the costs, which need not be the source's; draft lengths here: {lengths}, there: 1 … 10",
-        f"{resampled(found.clusters)}; findings stated in advance, so p is not corrected for their number",
+        f"{resampled(found.clusters, DRAWS)}; findings stated in advance, so p is not corrected for their number",
     ]
     if again:
         notes.insert(

@@ -6,9 +6,9 @@ from typing import Any
 from scipy.special import stdtrit
 
 from oracle.errors import InputError
+from oracle.intervals import LEVEL, Interval
 from oracle.latency.model import LatencyModel
 from oracle.latency.recorded_errors import names_of, values_of, verify_spread
-from oracle.resampling import LEVEL, Interval
 from oracle.tables import Table, interval_cells, number, with_interval, words
 
 _KEYS = ("beta0_ms", "alpha_ms_per_expert", "context_ms_per_token")

@@ -12,7 +12,7 @@ from oracle.observe.study import Observed
 from oracle.resampling import bootstrap
 from oracle.tables import Table, interval_cells, number, resampled, with_interval, words
 
-FEW_UNITS = 20  # below, intervals of percentiles are known to be too narrow
+FEW_UNITS = 20  # below, intervals of resamples cover less than they say
 _UNITS = {"cluster": "clusters", "request": "requests", "tenant": "tenants", "time": "stretches of time"}
 
 

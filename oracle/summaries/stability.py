@@ -97,7 +97,7 @@ def _quantities(found: Stability) -> Table:
         _ends("both", "both"),
     )
     notes = [
-        f"95 % percentile intervals; coefficients alone: {len(found.draws.models)} draws on all traces as they are, "
+        f"95 % intervals; coefficients alone: {len(found.draws.models)} draws on all traces as they are, "
         "without trace sampling",
         f"traces alone: {resampled(found.clusters)}; both: each resample under another draw, the two taken as "
         "independent",

@@ -6,14 +6,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from oracle.intervals import Interval
 from oracle.policies import static
-from oracle.resampling import Interval, bootstrap, cluster_sums
+from oracle.resampling import bootstrap, cluster_sums
 from oracle.scores import LEAST_GAIN
 from oracle.tuning.choosing import Family
 from oracle.tuning.holding_out import HeldOut
 
 NOT_SIGNIFICANT = "not significant"
-FEW_CLUSTERS = 10  # below, percentile intervals of a clustered bootstrap cover clearly less than they say
+FEW_CLUSTERS = 10  # below, intervals of a clustered bootstrap cover less than they say
 
 
 @dataclass(frozen=True)

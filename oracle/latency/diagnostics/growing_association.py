@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from oracle.intervals import interval_ends
 from oracle.latency.diagnostics.factors import StandardisedRow, standardised_by_m
 from oracle.latency.diagnostics.verdicts import (
     CONTRADICTED,
@@ -20,7 +21,7 @@ from oracle.latency.forms import COLLINEAR, REGRESSORS, RESPONSE
 from oracle.latency.moments import Floats, Moments
 
 DRAWS = 999
-FEWEST_CLUSTERS = 10  # percentile intervals from fewer resampled clusters are much too narrow
+FEWEST_CLUSTERS = 10  # intervals from fewer resampled clusters cover less than they say
 FEWEST_BUDGETS = 3  # two make a difference, not a trend
 
 
@@ -38,7 +39,7 @@ class GrowingAssociation:
         The budgets where both are identified.
     trend, low, high
         Change per draft token of (standardised coefficient of U - that of L), least squares over the budgets, and its
-        95 % percentile interval over resamples of clusters. None where it was not tested.
+        95 % interval over resamples of clusters. None where it was not tested.
     trend_of_sizes
         The same of the coefficients' absolute values, in the sample.
     draws, undefined
@@ -93,7 +94,7 @@ def growing_association(evidence: Evidence, *, draws: int = DRAWS, seed: int = 0
         why = f"{draws - len(defined)} of {draws} resamples of clusters do not identify every coefficient"
         return GrowingAssociation(UNTESTABLE, f"H3 cannot be tested: {why}.", rows, ks)
     trend, sizes = float(_trend(ks, sample)[0]), float(_trend(ks, np.abs(sample))[0])
-    low, high = (float(bound) for bound in np.percentile(defined, [2.5, 97.5]))
+    low, high = (float(bound) for bound in interval_ends(defined, G))
     verdict, reason = _third_verdict((low, high), sizes, both[-1])
     first, last = both[0], both[-1]
     sentence = (

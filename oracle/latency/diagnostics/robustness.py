@@ -14,6 +14,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from oracle.errors import InputError
+from oracle.intervals import interval_ends
 from oracle.latency.diagnostics.refitting import Refitting, refitting, watched
 from oracle.latency.diagnostics.shifts import Check, Shift, Watch
 from oracle.latency.diagnostics.verified import Verified, verified
@@ -183,7 +184,7 @@ def _bootstrap(watch: Watch, fit: Fit, present: Integers, rounds: int, resamples
     known = theta[~np.isnan(theta).any(axis=1)]
     if not len(known):
         return watch.check("bootstrap", "", rounds, np.full(len(fit.theta), np.nan)), resamples
-    interval = np.percentile(known @ watch.report.T, (2.5, 97.5), axis=0)
+    interval = interval_ends(known @ watch.report.T, len(present))
     return watch.check("bootstrap", "", rounds, known.mean(axis=0), interval), resamples - len(known)
 
 

@@ -4,6 +4,7 @@ from functools import partial
 
 from oracle.contexts import label_definitions
 from oracle.contrasts import Contrasts, Finding
+from oracle.contrasts.estimates import DRAWS
 from oracle.contrasts.findings import counted
 from oracle.figures.contrasts import experts_figure, lengths_figure
 from oracle.pages.drawn import experts_drawn, lengths_drawn
@@ -21,7 +22,7 @@ def contrasts(material: Material) -> Section | LeftOut:
     tables = {table.name: table for table in contrast_tables(found)}
     if "lengths_by_context" not in tables:
         return LeftOut(title, "the traces hold no positions with a context")
-    basis = f"{material.sample}; bars: {resampled(found.clusters)}"
+    basis = f"{material.sample}; bars: {resampled(found.clusters, DRAWS)}"
     figures = [
         Figure(
             "context-lengths",
