@@ -11,9 +11,9 @@ from oracle.ablation import GenerationShifts, next_match_prob, shifts_table
 from oracle.changes import Lane
 from oracle.costs import LengthCosts
 from oracle.decisions import decisions_table
-from oracle.errors import InputError
 from oracle.policies import reference_policies
-from oracle.problem import ExpertSource, Problem, make_problem, unique_experts_of
+from oracle.prices import priced_problem
+from oracle.problem import ExpertSource, Problem, unique_experts_of
 from oracle.scores import PolicyTotals
 from oracle.solver import Solution, describe, segment_sums, solve, solve_many, visits
 from oracle.traces import Traces
@@ -99,8 +99,7 @@ class BatchResult:
 def analyse(traces: Traces, plan: Plan) -> BatchResult:
     """Solve one batch and answer what the plan asks about it."""
     costs = plan.costs
-    check_carried(traces, costs.k_max)
-    problem = make_problem(traces, costs.k_max, plan.unique_experts)
+    problem = priced_problem(traces, costs, plan.unique_experts)
     oracle = solve(problem, costs)
     if plan.decisions:
         said = describe(problem, costs, oracle)
@@ -184,16 +183,6 @@ def _compared(
         if plan.shift_rows:
             rows.append(shifts_table(found, lane.name, traces))
     return tallies, pa.concat_tables(rows) if rows else None
-
-
-def check_carried(traces: Traces, k_max: int) -> None:
-    """Refuse a batch that carries no draft lengths as long as `k_max`."""
-    carried = traces.max_draft_length
-    if carried is not None and carried < k_max:
-        raise InputError(
-            f"{traces.source}: carries draft lengths up to {carried} only, but k_max is {k_max}; "
-            f"lower --k-max to {carried}"
-        )
 
 
 def _unique_sums(problem: Problem, traces: Traces) -> NDArray[np.float64] | None:

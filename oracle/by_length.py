@@ -12,14 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oracle import scores
-from oracle.analysis import check_carried
 from oracle.costs import LengthCosts
 from oracle.errors import InputError
 from oracle.intervals import Interval
 from oracle.pipeline import in_order
 from oracle.policies import PolicySet
 from oracle.policies.sets import static
-from oracle.problem import Problem, make_problem
+from oracle.prices import priced_problem
+from oracle.problem import Problem
 from oracle.resampling import bootstrap, cluster_sums
 from oracle.scores import LEAST_GAIN
 from oracle.solver import segment_sums, solve_many, visits
@@ -112,8 +112,7 @@ def capped(costs: LengthCosts, k: int) -> LengthCosts:
 
 
 def _walked(traces: Traces, costs: LengthCosts, unique_experts: str | None) -> ByLength:
-    check_carried(traces, costs.k_max)
-    return tally(make_problem(traces, costs.k_max, unique_experts), costs, traces.cluster_of)
+    return tally(priced_problem(traces, costs, unique_experts), costs, traces.cluster_of)
 
 
 def tally(problem: Problem, costs: LengthCosts, cluster: tuple[str, ...]) -> ByLength:

@@ -294,6 +294,14 @@ def test_empty_lists_of_unknown_type():
     assert traces.match_prob.dtype == np.float32
 
 
+def test_no_positions_by_depth_are_written_and_read_again():
+    """No position says how many depths there are, and Arrow has no fixed-size lists of size 0."""
+    columns = {"generation": ["a", "b"], "match_kind": ["greedy"] * 2, "context_start": [1, 2]}
+    traces = Traces.from_arrow(pa.table({**columns, "match_probs": pa.array([[], []], pa.list_(pa.null()))}))
+    assert traces.match_probs.shape == (0, 0)
+    assert_same(Traces.from_arrow(traces.to_arrow()), traces)
+
+
 def test_no_positions_at_all_with_every_column():
     traces = Traces.from_arrow(trace_table((0, 0)))
     assert traces.experts.shape == (0, 2, 2)

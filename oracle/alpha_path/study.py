@@ -9,14 +9,13 @@ import pyarrow as pa
 
 from oracle.alpha_path.path import S_MAX, alpha_path, alpha_path_table, check_s_max
 from oracle.alpha_path.scales import MARGINS, ScaleSums, ScaleTally, tally_scales
-from oracle.analysis import check_carried
 from oracle.costs import LengthCosts, LengthRange, length_costs
 from oracle.errors import InputError
 from oracle.latency.model import LatencyModel
 from oracle.latency.recorded_errors import is_number
 from oracle.one_walk import Walker, one_walk
 from oracle.pipeline import in_order
-from oracle.problem import make_problem
+from oracle.prices import priced_problem
 from oracle.solver import solve, visits
 from oracle.traces import Traces
 
@@ -126,8 +125,7 @@ def fitted_margin(model: LatencyModel) -> tuple[float, ...]:
 
 def _followed(traces: Traces, plan: _Plan) -> BatchScales:
     costs = plan.costs
-    check_carried(traces, costs.k_max)
-    problem = make_problem(traces, costs.k_max, plan.unique_experts)
+    problem = priced_problem(traces, costs, plan.unique_experts)
     oracle = solve(problem, costs)
     path = alpha_path(problem, costs, plan.s_max)
     visit = visits(problem, oracle.draft_length)

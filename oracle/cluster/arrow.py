@@ -12,7 +12,7 @@ import pyarrow as pa
 from oracle.costs import choose_range, length_costs
 from oracle.decisions import COLUMNS, decisions_table
 from oracle.latency.model import LatencyModel
-from oracle.problem import make_problem
+from oracle.prices import priced_problem
 from oracle.solver import describe, solve
 from oracle.traces import Traces
 
@@ -68,7 +68,7 @@ def solve_batches(
         traces = Traces.from_arrow(batch, source, match_is)
         span = choose_range(model, traces.max_draft_length, k_min=k_min, k_max=k_max, source=source)
         costs = length_costs(model, span.k_min, span.k_max)
-        problem = make_problem(traces, costs.k_max, unique_experts)
+        problem = priced_problem(traces, costs, unique_experts)
         found = describe(problem, costs, solve(problem, costs))
         table = decisions_table(found, traces.generation, traces.offsets)
         yield from table.cast(SCHEMA).combine_chunks().to_batches()

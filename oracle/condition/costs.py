@@ -20,7 +20,7 @@ from oracle.condition.separation import Separation, separate
 from oracle.costs import LengthCosts
 from oracle.errors import InputError
 from oracle.intervals import Interval
-from oracle.problem import make_problem
+from oracle.prices import priced_problem
 from oracle.resampling import bootstrap, cluster_sums
 from oracle.scores import LEAST_GAIN
 from oracle.solver import evaluate, segment_sums, solve, visits
@@ -242,6 +242,6 @@ def examine(batches: Iterable[Traces], costs: LengthCosts, unique_experts: str |
 
 def solved(traces: Traces, costs: LengthCosts, unique_experts: str | None) -> Solved:
     """Solve a batch and follow its optimum."""
-    problem = make_problem(traces, costs.k_max, unique_experts)
+    problem = priced_problem(traces, costs, unique_experts)
     oracle = solve(problem, costs)
     return Solved(problem, costs, oracle, visits(problem, oracle.draft_length), traces.cluster_of)

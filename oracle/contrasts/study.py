@@ -7,7 +7,6 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from oracle.analysis import check_carried
 from oracle.contexts import contexts_of
 from oracle.contrasts import lengths as k_sums
 from oracle.contrasts import steps
@@ -27,7 +26,8 @@ from oracle.costs import LengthCosts, LengthRange, length_costs
 from oracle.errors import InputError
 from oracle.latency.model import LatencyModel
 from oracle.pipeline import in_order
-from oracle.problem import ExpertSource, make_problem
+from oracle.prices import priced_problem
+from oracle.problem import ExpertSource
 from oracle.solver import solve, visits
 from oracle.traces import Traces
 from oracle.unit_sums import DistinctNames, ExpertSources
@@ -131,11 +131,10 @@ class Contrasts:
 def sum_batch(traces: Traces, plan: Plan) -> BatchSums:
     """Solve one batch, label its tokens and sum by group."""
     costs, cluster, K = plan.costs, traces.cluster_of, plan.costs.k_max
-    check_carried(traces, K)
     labels = contexts_of(traces)
     groups, member = groups_of(labels)
     of_code = control_flow_and_other_code(labels)
-    problem = make_problem(traces, K, plan.unique_experts)
+    problem = priced_problem(traces, costs, plan.unique_experts)
     draft_length = solve(problem, costs).draft_length
     once, visited = np.ones(traces.positions), visits(problem, draft_length)
     from_1 = plan.costs_from_1

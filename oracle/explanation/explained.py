@@ -8,7 +8,8 @@ from oracle.errors import InputError, printable
 from oracle.explanation.decision import Explanation, explain, match_probs_from
 from oracle.latency.model import LatencyModel
 from oracle.panels import Panel, make_panel
-from oracle.problem import Problem, make_problem
+from oracle.prices import priced_problem
+from oracle.problem import Problem
 from oracle.traces import Traces
 
 
@@ -59,7 +60,7 @@ def explain_decision(
     change
         Taken as is, all other coefficients kept; None: ``experts=0``, the source's counterfactual.
     k_min, k_max, unique_experts
-        As in `choose_range` and `make_problem`.
+        As in `choose_range` and `priced_problem`.
 
     Raises
     ------
@@ -69,7 +70,7 @@ def explain_decision(
     _refuse_other_positions(traces, position)
     span = choose_range(model, traces.max_draft_length, k_min=k_min, k_max=k_max, source=traces.source)
     costs = length_costs(model, span.k_min, span.k_max)
-    problem = make_problem(traces, costs.k_max, unique_experts)
+    problem = priced_problem(traces, costs, unique_experts)
     change = change or parse_change("experts=0")
     changed = Lane(printable(str(change), 200), change.as_is(costs, model))
     match_prob = match_probs_from(traces, position, costs.k_max)

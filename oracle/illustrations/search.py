@@ -8,11 +8,11 @@ from numpy.typing import NDArray
 
 from oracle import ablation, panels
 from oracle.ablation import Shifts, next_match_prob, q_values
-from oracle.analysis import check_carried
 from oracle.changes import Change, parse_change
 from oracle.costs import LengthCosts, length_costs
 from oracle.latency.model import LatencyModel
-from oracle.problem import Problem, make_problem
+from oracle.prices import priced_problem
+from oracle.problem import Problem
 from oracle.solver import solve, visits
 from oracle.traces import TraceFiles, Traces
 
@@ -47,7 +47,7 @@ class Search:
     change
         What the costs are compared with, all other coefficients kept.
     unique_experts, match_is
-        As in `make_problem` and `TraceFiles`.
+        As in `priced_problem` and `TraceFiles`.
     threads
         Batches worked on side by side; what is chosen does not depend on it.
     """
@@ -107,8 +107,7 @@ class Decided:
 def decide(traces: Traces, search: Search) -> Decided:
     """Solve a batch under both costs and compare every decision."""
     costs = search.costs
-    check_carried(traces, costs.k_max)
-    problem = make_problem(traces, costs.k_max, search.unique_experts)
+    problem = priced_problem(traces, costs, search.unique_experts)
     changed = search.change.as_is(costs, search.model)
     oracle, moved = solve(problem, costs), solve(problem, changed)
     match_at = next_match_prob(traces, oracle.draft_length, costs.k_max)

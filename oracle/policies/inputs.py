@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from oracle.costs import LengthCosts
 from oracle.errors import InputError
-from oracle.problem import Problem, make_problem
+from oracle.prices import priced_problem
+from oracle.problem import Problem
 from oracle.solver import Solution, solve
 from oracle.traces import Traces
 
@@ -180,5 +181,5 @@ def inputs_of(
     training
         Constants from training generations.
     """
-    problem = make_problem(traces, costs.k_max, unique_experts)
+    problem = priced_problem(traces, costs, unique_experts)
     return Inputs(traces, problem, costs, training or Training())

@@ -9,14 +9,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from oracle.analysis import check_carried
 from oracle.costs import LengthCosts, LengthRange, length_costs
 from oracle.errors import InputError
 from oracle.latency.draws import Draws
 from oracle.latency.model import LatencyModel
 from oracle.one_walk import Walker, one_walk
 from oracle.pipeline import in_order
-from oracle.problem import ExpertSource, make_problem
+from oracle.prices import priced_problem
+from oracle.problem import ExpertSource
 from oracle.solver import solve
 from oracle.stability import corpus as corpora
 from oracle.stability import tally as tallies
@@ -137,8 +137,7 @@ class Stability:
 def examine(traces: Traces, plan: Plan) -> BatchStability:
     """Solve one batch under the fitted coefficients and under every draw, and count."""
     costs, cluster = plan.costs, traces.cluster_of
-    check_carried(traces, costs.k_max)
-    problem = make_problem(traces, costs.k_max, plan.unique_experts)
+    problem = priced_problem(traces, costs, plan.unique_experts)
     oracle = solve(problem, costs)
     found = decide(problem, plan.drawn, oracle)
     spent, visit = corpora.corpus_tally(problem, costs, oracle, found, cluster)

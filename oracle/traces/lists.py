@@ -199,7 +199,9 @@ def list_array(offsets: NDArray[np.int64], items: pa.Array) -> pa.Array:
 
 
 def rows_array(values: NDArray[Any]) -> pa.Array:
-    """Build fixed_size_list items from a (n, width) array, without a copy."""
+    """Build fixed_size_list items from a (n, width) array, without a copy; lists for width 0, which Arrow refuses."""
+    if not values.shape[1]:
+        return pa.ListArray.from_arrays(np.zeros(len(values) + 1, np.int32), pa.array(values.reshape(-1)))
     return pa.FixedSizeListArray.from_arrays(pa.array(values.reshape(-1)), values.shape[1])
 
 

@@ -2,6 +2,7 @@
 
 import os
 import random
+import resource
 import sys
 import traceback
 import warnings
@@ -74,7 +75,8 @@ def choice_of(seed: str, number: int, readers: tuple[Reader, ...] = READERS) -> 
 def run_case(reader: Reader, rng: random.Random, folder: Path) -> Outcome:
     """Make the input in an empty folder, read it, look at what is left, and clear up."""
     path, out = folder / f"in{reader.suffix}", folder / "out.bin"
-    raw = reader.make(rng)
+    with _unlimited():
+        raw = reader.make(rng)
     path.write_bytes(raw)
     _seen.clear()
     try:
@@ -92,6 +94,17 @@ def run_case(reader: Reader, rng: random.Random, folder: Path) -> Outcome:
     for entry in folder.iterdir():
         entry.unlink()
     return outcome
+
+
+@contextmanager
+def _unlimited() -> Iterator[None]:
+    """Lift the limit on memory, which is the reader's, while its input is made."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
 
 
 def _outcome(reader: Reader, rng: random.Random, path: Path, out: Path) -> Outcome:

@@ -89,7 +89,7 @@ def _held() -> int:
 def _limit_memory() -> None:
     """Let the address space grow by `GROWTH_BYTES` and no further: asking for more is an error, touched or not."""
     size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (size + GROWTH_BYTES, size + GROWTH_BYTES))
+    resource.setrlimit(resource.RLIMIT_AS, (size + GROWTH_BYTES, resource.RLIM_INFINITY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
