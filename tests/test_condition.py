@@ -40,6 +40,7 @@ from oracle.solver import solve, visits
 from oracle.summaries.condition import condition_tables
 from oracle.tables import as_json_text, render
 from oracle.traces import TraceFiles, load_traces
+from oracle.traces.schema import AVERAGES
 
 TINY = Path(__file__).parents[1] / "cases" / "tiny-moe"
 ROUNDS = ("rounds", "rounds-grouped_mm")
@@ -286,6 +287,15 @@ def test_many_clusters_are_grouped_and_memory_is_bounded(monkeypatch: pytest.Mon
     at_once = condition_tally(Solved(arrays, costs, oracle, visit, tuple(f"c{g}" for g in range(8))))
     assert at_once.folded
     assert len(at_once.units) <= 3
+
+
+def test_averages_stay_one_unit_however_many_clusters_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Put into a group with others they would be resampled, though their own error is in none of their numbers."""
+    monkeypatch.setattr(condition, "MOST_UNITS", 3)
+    problem = strategies.random_problem(1, "general", lengths=(3,) * 8)
+    arrays, costs, oracle, visit = solved(problem)
+    clusters = (*(f"c{g}" for g in range(7)), AVERAGES)
+    assert AVERAGES in condition_tally(Solved(arrays, costs, oracle, visit, clusters)).units
 
 
 def nothing_to_separate() -> Condition:

@@ -197,6 +197,16 @@ def test_uncertain_coefficients_are_said():
     assert result.model.m == (2, 3, 4)
 
 
+def test_a_time_of_nothing_that_is_negative_is_said():
+    frame = simulated(rounds_per_k=90, questions=15, ks=(1, 2))
+    frame["target_ms"] = 0.8 * frame["unique_experts"] - 0.5 * (frame["draft_length"] == 2) + 0.1
+    (said,) = [warning for warning in fit_latency(rounds_of(frame)).warnings if "beta0" in warning]
+    assert said == (
+        "m = 3: beta0, the time of a pass that touches no expert in no context, is negative: the line holds only near "
+        "the experts and contexts that were measured, and what a change of experts or context saves is overstated"
+    )
+
+
 def test_an_m_measured_in_one_cluster_has_no_errors_and_no_held_out_prediction():
     frame = simulated(rounds_per_k=90, questions=12, ks=(1, 2, 3))
     alone = frame[(frame["draft_length"] != 3) | (frame["cluster"] == "q005")]

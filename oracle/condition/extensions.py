@@ -16,7 +16,6 @@ Extensions are counted in bins of fixed logarithmic width, each position as 1 an
 round of the oracle starts there; counts of batches add up, and memory does not grow with positions.
 """
 
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -28,6 +27,7 @@ from oracle.costs import LengthCosts
 from oracle.problem import Problem
 from oracle.resampling import cluster_sums
 from oracle.solver import Solution
+from oracle.unit_sums import unit_beyond
 
 PER_DECADE = 200  # a bin is 1.2 % wide
 EDGES = 10.0 ** (np.arange(-4 * PER_DECADE, 4 * PER_DECADE + 1) / PER_DECADE)  # 1e-4 … 1e4 ms a token
@@ -236,4 +236,4 @@ def _units(part: ConditionTally, fold: bool) -> Sequence[str]:
 
 
 def _folded(names: Sequence[str]) -> list[str]:
-    return [f"group {zlib.crc32(name.encode()) % MOST_UNITS}" for name in names]
+    return [unit_beyond(name, MOST_UNITS) for name in names]
