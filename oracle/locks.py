@@ -7,6 +7,7 @@ import json
 import os
 import platform
 import warnings
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 
@@ -47,7 +48,7 @@ class FolderLock:
             The folder cannot be written to, or its file system knows no locks.
         """
         while True:
-            descriptor = os.open(self._file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            descriptor = os.open(self._file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -72,9 +73,11 @@ class FolderLock:
             raise
 
     def release(self) -> None:
-        """Remove the file and let go."""
+        """Remove the file and let go; one that cannot be removed stays, and is free."""
         if self._descriptor is not None:
-            self._file.unlink(missing_ok=True)
+            with suppress(OSError):
+                if is_at(self._descriptor, self._file):  # else someone removed it, and it is another run's by now
+                    self._file.unlink()
             os.close(self._descriptor)
             self._descriptor = None
 
@@ -96,7 +99,9 @@ def _named(holder: dict[str, object]) -> str:
 
 
 def living_file(stem: str, folder: Path) -> tuple[Path, int]:
-    """Make a hidden empty file that is locked as long as its writer lives, and remove those that dead ones left.
+    """Make a hidden empty file that is locked as long as its writer lives, and remove what dead ones left.
+
+    What lies behind another living one's is left to a later call, and that of another host to that host.
 
     Parameters
     ----------

@@ -6,7 +6,7 @@ import secrets
 import shutil
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from oracle.errors import InputError, InputWarning, printable
 from oracle.files import PathLike, shown
 from oracle.locations import is_uri, path_here
 from oracle.locks import NO_LOCKS, FolderLock, is_at, living_file
+from oracle.syncing import make_folder, sync, sync_tree
 from oracle.writing_errors import WritingError, beginning, naming, reason_of
 
 _NOTHING, _FORMER = "nothing was kept there", "what was there before is there still"
@@ -28,8 +29,8 @@ def atomic_output(path: PathLike) -> Iterator[Path]:
     Yields
     ------
     Path
-        An empty file in the same folder; write there. On success it takes the place of `path` (after fsync); on any
-        exception it is removed and `path` keeps what it held.
+        An empty file in the same folder; write there. On success it takes the place of `path`, and both its bytes and
+        its name have reached the disk; on any exception it is removed and `path` keeps what it held.
 
     Raises
     ------
@@ -41,18 +42,18 @@ def atomic_output(path: PathLike) -> Iterator[Path]:
         raise InputError(f"{shown(path)}: is a folder; give a file name to write")
     if target.exists() and not target.is_file():
         raise InputError(f"{shown(path)}: is not a regular file; give a file name to write")
-    _make_folder(target.parent)
+    make_folder(target.parent)
     with beginning(path):
         partial, living = living_file(_stem(target), target.parent)
     try:
         with naming(path, partial, _FORMER if target.exists() else _NOTHING):
             yield partial
-            _sync(partial)
+            sync(partial)
             try:
                 os.replace(partial, target)
             except OSError as error:
                 raise WritingError(path, reason_of(error), _kept(partial, target)) from error
-            _sync(target.parent)
+            _settle(path, target.parent)
     finally:
         if is_at(living, partial):  # else it has its place, and another run may have taken this name since
             partial.unlink()
@@ -63,7 +64,7 @@ def atomic_output(path: PathLike) -> Iterator[Path]:
 def atomic_folder(
     path: PathLike, overwrite: bool = False, *, ours: Callable[[str], bool], marker: str
 ) -> Iterator[Path]:
-    """Write a folder of files so that it appears whole or not at all, by one run at a time.
+    """Write a folder of files so that it appears whole or not at all, by one run at a time where there are locks.
 
     Parameters
     ----------
@@ -76,8 +77,9 @@ def atomic_folder(
     Yields
     ------
     Path
-        A new empty folder beside `path`. On success it takes the place of `path`; on any exception it is removed. If
-        `path` may not be replaced by then, it is kept under another name, and the error says so.
+        A new empty folder beside `path`. On success it takes the place of `path`, once everything in it has reached
+        the disk; on any exception it is removed. If `path` may not be replaced by then, it is kept under another name,
+        and the error says so.
 
     Raises
     ------
@@ -88,7 +90,7 @@ def atomic_folder(
     target = _target(path)
     why_not = functools.partial(_why_not, overwrite=overwrite, ours=ours, marker=marker)
     _refuse_if(path, why_not(target))
-    _make_folder(target.parent)
+    make_folder(target.parent)
     with ExitStack() as stack:
         partial = _alone(path, target, ours, stack)
         former = partial.with_suffix(".former")
@@ -100,26 +102,27 @@ def atomic_folder(
         stack.callback(shutil.rmtree, partial, ignore_errors=True)
         with naming(path, partial, _FORMER if target.exists() else _NOTHING):
             yield partial
-            for file in partial.iterdir():
-                _sync(file)
+            sync_tree(partial)
             try:
                 reason = swaps.take_place(partial, target, former, why_not)
             except OSError as error:
                 raise WritingError(path, reason_of(error), _kept(partial, target)) from error
             if reason is not None:
                 raise InputError(f"{shown(path)}: changed during the run: {reason[0]}; {_kept(partial, target)}")
-            _sync(target.parent)
+            _settle(path, target.parent)
 
 
 @contextmanager
 def atomic_files(folder: PathLike) -> Iterator[Path]:
     """Write files into a folder that holds others already: each appears whole, and none before all are written.
 
+    They appear one after the other: whoever stops it then (a kill, a power cut) leaves new files beside former ones.
+
     Yields
     ------
     Path
-        A new empty folder inside it; write there. On success its files take their places; on any exception it is
-        removed.
+        A new empty folder inside it; write files there. On success they take their places; on any exception it is
+        removed, and what has not taken its place with it.
     """
     target = Path(os.path.realpath(folder))
     partial = target / f".results.{secrets.token_hex(6)}.partial"
@@ -127,12 +130,10 @@ def atomic_files(folder: PathLike) -> Iterator[Path]:
         partial.mkdir()
         try:
             yield partial
-            files = sorted(partial.iterdir())
-            for file in files:
-                _sync(file)
-            for file in files:
+            sync_tree(partial)
+            for file in sorted(partial.iterdir()):
                 os.replace(file, target / file.name)
-            _sync(target)
+            _settle(folder, target)
         finally:
             shutil.rmtree(partial, ignore_errors=True)
 
@@ -140,9 +141,20 @@ def atomic_files(folder: PathLike) -> Iterator[Path]:
 def _kept(partial: Path, target: Path) -> str:
     """Give a result that cannot have its name another one; say where it is."""
     try:
-        return f"the result is kept as {shown(swaps.keep_beside(partial, target))}"
+        kept = swaps.keep_beside(partial, target)
     except OSError as error:
         return f"the result could not be kept ({reason_of(error)})"
+    with suppress(OSError):
+        sync(target.parent)
+    return f"the result is kept as {shown(kept)}"
+
+
+def _settle(path: PathLike, folder: Path) -> None:
+    """Make names that were given in a folder reach the disk."""
+    try:
+        sync(folder)
+    except OSError as error:
+        raise WritingError(path, reason_of(error), "it is there, but may be lost if the machine stops") from error
 
 
 def _target(path: PathLike) -> Path:
@@ -250,22 +262,3 @@ def refuse_output_over_input(output: PathLike | None, inputs: Iterable[PathLike]
         source = os.path.realpath(path_here(path) if isinstance(path, str) else path)
         if source == target or source.startswith(target + os.sep):
             raise InputError(f"{shown(output)}: would replace the input {shown(path)}; choose another place")
-
-
-def _make_folder(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"{shown(folder)}: the folder cannot be made ({error.strerror}); choose another") from error
-
-
-def _sync(path: Path) -> None:
-    """Make the bytes of a file, or the entries of a folder, reach the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    except OSError:
-        if not path.is_dir():  # some file systems cannot sync a folder; the rename is done all the same
-            raise
-    finally:
-        os.close(descriptor)

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from cluster_data import TINY, split_rounds, split_traces
 from in_process import printed
+from shard_runs import content
 
 from oracle.errors import InputError
 from oracle.pipeline import in_order
@@ -88,6 +89,16 @@ def test_files_named_by_uri_or_by_a_relative_path_mean_the_same_to_workers(
     given = ("--model", "model.json", "--engine", "ray", "--threads", "2")
     by_path = printed("solve", "traces", *given)
     assert printed("solve", f"file://{data}/traces", *given) == by_path.replace("traces/", f"file://{data}/traces/")
+    assert printed("solve", "traces", "--model", "model.json", "--threads", "2") == by_path
+
+
+def test_shards_of_a_relative_path_are_those_of_one_process(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(data)
+    for engine in ("local", "ray"):
+        printed("solve", "traces", "--model", "model.json", "--shards", "-o", tmp_path / engine, "--engine", engine)
+    assert content(tmp_path / "ray") == content(tmp_path / "local")
 
 
 def test_a_fault_found_by_a_worker_is_said_in_the_same_words(data: Path, tmp_path: Path) -> None:

@@ -179,7 +179,7 @@ def test_of_two_runs_that_write_one_file_the_last_ones_stays(tmp_path):
 
 
 def test_a_hidden_name_that_another_run_takes_at_the_very_end_is_left_to_it(tmp_path, monkeypatch):
-    path, sync, others = tmp_path / "x", outputs._sync, []
+    path, sync, others = tmp_path / "x", outputs.sync, []
     with ExitStack() as stack:
 
         def taken(place: Path) -> None:
@@ -188,7 +188,7 @@ def test_a_hidden_name_that_another_run_takes_at_the_very_end_is_left_to_it(tmp_
                 monkeypatch.undo()
                 others.append(stack.enter_context(atomic_output(path)))
 
-        monkeypatch.setattr(outputs, "_sync", taken)
+        monkeypatch.setattr(outputs, "sync", taken)
         with atomic_output(path) as partial:
             partial.write_text("first")
         assert others == [partial]

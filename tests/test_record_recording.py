@@ -1,11 +1,7 @@
 """Whole recordings: one folder in the end, however often it was stopped, which `run` takes as it is."""
 
 import json
-import shutil
-import signal
-import subprocess
-import sys
-import time
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,60 +9,46 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 
 torch = pytest.importorskip("torch", reason="needs the extra `record`")
 pytest.importorskip("transformers", reason="needs the extra `record`")
 
 import record_models  # noqa: E402
+from record_commands import ALL, K, command, invoked, succeeded, write_models  # noqa: E402
 
 from oracle.cli.main import group  # noqa: E402
 from oracle.errors import InputError, InputWarning  # noqa: E402
 from oracle.latency.fit import fit_latency  # noqa: E402
-from oracle.recorder import recording, timing  # noqa: E402
+from oracle.recorder import timing  # noqa: E402
 from oracle.recorder.routing import Routing  # noqa: E402
 from oracle.rounds import load_rounds  # noqa: E402
 from oracle.traces import load_traces  # noqa: E402
 
 pytestmark = pytest.mark.record
-K = 3
-ALL = [name for name in record_models.ARCHITECTURES if name != "alibi"]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread() -> None:
-    torch.set_num_threads(1)
 
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    root = tmp_path_factory.mktemp("models")
-    for name in ALL:
-        record_models.save(root / name, name, seed=len(name))
-    texts = ("def f(x):", "the cat sat on the mat", "привет, мир", "aaaaaaa", "1 2 3 4 5 6", "<p>one</p>")
-    rows = [{"id": f"p{i}", "category": f"c{i % 2}", "prompt": text} for i, text in enumerate(texts)]
-    (root / "prompts.jsonl").write_text("\n".join(map(json.dumps, rows)), "utf-8")
-    return root
+    return write_models(tmp_path_factory.mktemp("models"))
 
 
-def command(models: Path, target: str, output: Path, *more: str, draft: str | None = None) -> list[str]:
-    words = ["record", "--target", str(models / target), "--draft", draft or str(models / "dense")]
-    usual = ["--dtype", "float32", "--k-max", str(K), "--max-new-tokens", "24", "--threads", "1"]
-    return [*words, "--prompts", str(models / "prompts.jsonl"), "-o", str(output), *usual, *more]
+def even_clock() -> Callable[[], float]:
+    """A clock that goes on by about a millisecond each time someone looks: what the machine does spoils no fit."""
+    rng, now = np.random.default_rng(3), [0.0]
 
+    def look() -> float:
+        now[0] += 1e-3 * (1 + 0.01 * rng.random())
+        return now[0]
 
-def invoked(*words: str) -> Result:
-    return CliRunner().invoke(group, list(words), catch_exceptions=False)
-
-
-def succeeded(words: list[str]) -> str:
-    result = invoked(*words)
-    assert result.exit_code == 0, result.output
-    return result.output
+    return look
 
 
 @pytest.mark.parametrize("architecture", ALL)
-def test_each_architecture_is_recorded_and_run(models: Path, tmp_path: Path, architecture: str) -> None:
+def test_each_architecture_is_recorded_and_run(
+    models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, architecture: str
+) -> None:
+    monkeypatch.setattr(timing, "time", SimpleNamespace(perf_counter=even_clock()))
     out = tmp_path / "out"
     said = succeeded(command(models, architecture, out, "--timing-rounds", "50", "--timing-repeats", "1"))
     assert sorted(path.name for path in out.iterdir()) == ["record.json", "rounds.parquet", "traces.parquet"]
@@ -101,88 +83,6 @@ def _same_unique_experts(traces: Any, rounds: Any) -> None:
     starts = dict(zip(traces.generation, traces.context_start, strict=True))
     context = [starts[row["generation"]] + row["position"] for row in places]
     np.testing.assert_array_equal(rounds.context_len, context)
-
-
-@pytest.mark.parametrize("decoding", ["greedy", "sample"])
-def test_a_stopped_recording_goes_on_to_the_same_bytes(
-    models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, decoding: str
-) -> None:
-    whole, stopped = tmp_path / "whole", tmp_path / "stopped"
-    succeeded(command(models, "olmoe", whole, "--decoding", decoding))
-    real = recording.record
-    done: list[int] = []
-
-    def stops(*arguments: Any) -> Any:
-        if len(done) == 2:
-            raise KeyboardInterrupt
-        done.append(arguments[3])
-        return real(*arguments)
-
-    monkeypatch.setattr(recording, "record", stops)
-    words = command(models, "olmoe", stopped, "--decoding", decoding)
-    result = CliRunner().invoke(group, words)
-    assert "what is finished stays; the same command with --resume goes on" in result.output
-    assert not (stopped / "traces.parquet").exists()
-    assert len(list((stopped / "_parts").iterdir())) == 2
-    refused = CliRunner().invoke(group, words)
-    assert "the folder exists already; choose another name, or --resume a recording" in str(refused.exception)
-    done.clear()
-    monkeypatch.setattr(recording, "record", lambda *a: (done.append(a[3]), real(*a))[1])
-    succeeded([*words, "--resume"])
-    assert done == [2, 3, 4, 5]
-    assert (stopped / "traces.parquet").read_bytes() == (whole / "traces.parquet").read_bytes()
-    assert (stopped / "record.json").read_bytes() == (whole / "record.json").read_bytes()
-    other = CliRunner().invoke(group, [*words, "--resume", "--temperature", "2"])
-    assert isinstance(other.exception, InputError)
-    assert "was recorded with something else (settings temperature: 1.0 then, 2.0 now)" in str(other.exception)
-    succeeded([*words, "--resume", "--timing-rounds", "20", "--timing-repeats", "1"])  # rounds may come later
-    assert len(load_rounds(stopped / "rounds.parquet")) == 20
-    before = (stopped / "rounds.parquet").read_bytes()
-    succeeded([*words, "--resume", "--timing-rounds", "20", "--timing-repeats", "1"])
-    assert (stopped / "rounds.parquet").read_bytes() == before
-
-
-def test_an_interrupt_keeps_what_is_finished(models: Path, tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    words = [sys.executable, "-m", "oracle", *command(models, "qwen3_moe", out, "--max-new-tokens", "150")]
-    root = Path(__file__).parent.parent
-    with subprocess.Popen(words, cwd=root, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as going:
-        while not list(out.glob("_parts/*.parquet")) and going.poll() is None:
-            time.sleep(0.01)
-        going.send_signal(signal.SIGINT)
-        said, errors = going.communicate()
-    assert (going.returncode, said) == (130, "")  # nothing of progress in a pipe
-    assert errors.splitlines() == [
-        "what is finished stays; the same command with --resume goes on",
-        "stopped (SIGINT); files appear only when a command has ended",
-    ]
-    assert not list(out.glob("_parts/.*"))
-    assert not (out / "traces.parquet").exists()
-
-
-def test_another_model_under_the_same_name_is_no_resumption(
-    models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    draft, out = tmp_path / "draft", tmp_path / "out"
-    shutil.copytree(models / "dense", draft)
-    real = recording.record
-
-    def only_the_first(*arguments: Any) -> Any:
-        if arguments[3]:
-            raise KeyboardInterrupt
-        return real(*arguments)
-
-    monkeypatch.setattr(recording, "record", only_the_first)
-    words = command(models, "olmoe", out, draft=str(draft))
-    CliRunner().invoke(group, words)
-    assert [path.name for path in (out / "_parts").glob("*.parquet")] == ["trace-000000.parquet"]
-    record_models.save(draft, "dense", seed=77)
-    result = CliRunner().invoke(group, [*words, "--resume"])
-    assert isinstance(result.exception, InputError)
-    said = str(result.exception)
-    assert "was recorded with something else (files draft/model.safetensors: sha256 " in said
-    assert "target/" not in said
-    assert "tokenizer" not in said
 
 
 def test_faults_that_the_texts_show_come_before_any_work(models: Path, tmp_path: Path) -> None:

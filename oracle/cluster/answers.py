@@ -6,6 +6,7 @@ import platform
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -76,9 +77,14 @@ def _present(piece: Piece, read: Callable[[Piece], Iterator[_Item]]) -> Iterator
     elif not os.path.exists(piece.file):
         raise InputError(
             f"{shown(piece.file)}: no such file on the worker {worker}; every node of the cluster must see it "
-            "under this name, or give a URI (s3://, gs://)"
+            f"{_under(piece.file)}, or give a URI (s3://, gs://)"
         )
     yield from read(piece)
+
+
+def _under(file: Path) -> str:
+    place = os.fspath(file)
+    return "under this name" if place == str(file) else f"as {shown(place)}"
 
 
 def _next_answer(batches: Iterator[_Item], function: Callable[[_Item], Any], piece: Piece) -> Answer | None:

@@ -15,6 +15,7 @@ from typing import Any, Self
 
 import pyarrow as pa
 
+from oracle.cluster.placed import placed
 from oracle.cluster.spreading import Arrival, Work
 from oracle.errors import InputError, printable
 from oracle.pieces import Piece
@@ -158,7 +159,7 @@ def _arrivals(pieces: Sequence[Piece], work: Work) -> Iterator[Arrival]:
 
     dataset = ray.data.from_arrow([pa.table({"piece": [number]}) for number in range(len(pieces))])
     _settle(dataset.context)
-    given = {"pieces": tuple(pieces), "work": work, "expected": versions(), "folder": os.getcwd()}
+    given = {"pieces": placed(pieces), "work": work, "expected": versions()}
     answered = dataset.map_batches(
         _answered,
         batch_size=None,
@@ -252,13 +253,9 @@ def _settle(context: Any) -> None:
     context.enable_progress_bars = False
 
 
-def _answered(
-    rows: pa.Table, pieces: Sequence[Piece], work: Work, expected: Mapping[str, str], folder: str
-) -> Iterator[pa.Table]:
+def _answered(rows: pa.Table, pieces: Sequence[Piece], work: Work, expected: Mapping[str, str]) -> Iterator[pa.Table]:
     """On a worker: work on the pieces that the rows number."""
     _check_versions(expected)
-    with suppress(OSError):
-        os.chdir(folder)  # relative names mean here what they mean where the command was given
     for piece in rows.column("piece").to_pylist():
         batch = 0
         for answer in work(pieces[piece]):

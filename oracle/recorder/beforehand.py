@@ -49,7 +49,7 @@ def check_texts(models: Models, settings: Settings, prompts: Sequence[Prompt], a
 
 
 def files_of(settings: Settings, models: Models) -> dict[str, str]:
-    """Digest what the models were loaded from: of a folder each file, of a name on a hub its commit."""
+    """Digest what the models were loaded from: of a folder the files of a model's kinds in it, of a hub the commit."""
     found: dict[str, str] = {}
     for role, model in (("target", models.target), ("draft", models.draft)):
         name = getattr(settings, role)

@@ -16,6 +16,7 @@ from oracle.files import shown
 from oracle.outputs import atomic_output
 from oracle.provenance import program_version
 from oracle.recorder.beforehand import check_texts, files_of
+from oracle.recorder.folder import ORIGIN, PARTS, ROUNDS, TRACES, recording_folder
 from oracle.recorder.loading import Models, load
 from oracle.recorder.prompts import Prompt
 from oracle.recorder.rounds import Size, time_rounds
@@ -23,12 +24,9 @@ from oracle.recorder.sequence import record
 from oracle.recorder.settings import Settings
 from oracle.recorder.timing import check_clock
 from oracle.recorder.trace import trace_of
+from oracle.syncing import make_folder
 from oracle.traces import TraceFiles, Traces, write_traces
 
-TRACES = "traces.parquet"
-ROUNDS = "rounds.parquet"
-ORIGIN = "record.json"
-_PARTS = "_parts"  # readers of folders pass over names that begin so
 _COMPARED = ("program", "libraries", "settings", "inputs", "models", "files")
 Advance = Callable[[int], None]
 
@@ -70,32 +68,44 @@ def make_recording(request: Request, watch: Callable[[str, int], Any]) -> None:
     Raises
     ------
     InputError
-        Settings, models or prompts that cannot be used, a folder that holds something else.
+        Settings, models or prompts that cannot be used, a folder that holds something else or in which another run is
+        at work.
     MemoryError
         The device is out of memory; what is finished stays.
     """
     request.settings.check()
     _warn_of_overlap(request.settings)
-    former = _open(request)
     try:
-        models = load(request.settings)
-        if request.timing.anchors:
-            check_clock(models.target.device)
-        said = _origin(request, models)
-        _same_as(former, said, request.folder)
-        check_texts(models, request.settings, request.prompts, request.timing.anchors)
-        _say(request, said)
-        folder, parts = request.folder, request.folder / _PARTS
-        if not (folder / TRACES).exists():
-            with watch("recording", len(request.prompts)) as advance:
-                _record_all(request, models, parts, advance)
-            write_traces(folder / TRACES, _merged(parts, request.prompts), _described(said))
-        timed = former is not None and former["timing"] == said["timing"] and (folder / ROUNDS).exists()
-        if request.timing.anchors and not timed:
-            files = (folder / TRACES, parts, folder / ROUNDS)
-            time_rounds(models, request.settings, request.timing, *files, _described(said), watch)
+        with recording_folder(request.folder, request.resume) as former:
+            _go_on(request, former, watch)
     except torch.OutOfMemoryError as error:
         raise MemoryError(f"the device is out of memory; what is finished stays, --resume goes on ({error})") from error
+
+
+def _go_on(request: Request, former: dict[str, Any] | None, watch: Callable[[str, int], Any]) -> None:
+    """Do what is left to do of a recording."""
+    folder, parts = request.folder, request.folder / PARTS
+    models = load(request.settings)
+    if request.timing.anchors:
+        check_clock(models.target.device)
+    said = _origin(request, models)
+    _same_as(former, said, folder)
+    check_texts(models, request.settings, request.prompts, request.timing.anchors)
+    timed = not request.timing.anchors
+    if former is not None and (folder / ROUNDS).exists():
+        timed = timed or former.get("timing") == said["timing"]
+        _say(folder, said | {"timing": former.get("timing") if timed else None})  # of the rounds that are there
+    else:
+        _say(folder, said)
+    make_folder(parts)
+    if not (folder / TRACES).exists():
+        with watch("recording", len(request.prompts)) as advance:
+            _record_all(request, models, parts, advance)
+        write_traces(folder / TRACES, _merged(parts, request.prompts), _described(said))
+    if not timed:
+        files = (folder / TRACES, parts, folder / ROUNDS)
+        time_rounds(models, request.settings, request.timing, *files, _described(said), watch)
+        _say(folder, said)
     shutil.rmtree(parts)
 
 
@@ -109,32 +119,8 @@ def _warn_of_overlap(settings: Settings) -> None:
         )
 
 
-def _open(request: Request) -> dict[str, Any] | None:
-    """Make the folder, or give what the recording in it says of itself."""
-    folder = request.folder
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"{shown(folder)}: is a file; give a folder to write")
-    if not folder.exists() or not any(folder.iterdir()):
-        return None
-    if not request.resume:
-        raise InputError(f"{shown(folder)}: the folder exists already; choose another name, or --resume a recording")
-    try:
-        found: dict[str, Any] = json.loads((folder / ORIGIN).read_text("utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise InputError(f"{shown(folder)}: holds no recording ({ORIGIN} cannot be read); choose another") from error
-    if not isinstance(found, dict) or found.get("format") != "draft-oracle/recording":
-        raise InputError(f"{shown(folder / ORIGIN)}: is not of this program; choose another folder")
-    return found
-
-
-def _say(request: Request, said: dict[str, Any]) -> None:
-    try:
-        (request.folder / _PARTS).mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(
-            f"{shown(request.folder)}: the folder cannot be made ({error.strerror}); choose another"
-        ) from error
-    with atomic_output(request.folder / ORIGIN) as partial:
+def _say(folder: Path, said: dict[str, Any]) -> None:
+    with atomic_output(folder / ORIGIN) as partial:
         partial.write_text(json.dumps(said, indent=1, ensure_ascii=False) + "\n", "utf-8")
 
 

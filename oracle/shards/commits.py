@@ -1,4 +1,4 @@
-"""Shards that are done: a record each, written last, of files that are never changed again."""
+"""Shards that are done: a record each, written last, of files that do not change as long as it is there."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,6 +10,7 @@ from oracle.errors import Faults
 from oracle.files import File, sha256_of, shown
 from oracle.pieces import Piece
 from oracle.shards import manifest
+from oracle.syncing import sync
 
 RECORDS = "shards"
 
@@ -117,6 +118,13 @@ class Commits:
         }
         manifest.write_record(self._record_path(shard), record)
         self._records[shard.name] = record
+
+    def forget(self, shard: Shard) -> None:
+        """Remove the record of a shard whose files are about to be replaced, if it has one."""
+        path = self._record_path(shard)
+        if path.exists():
+            path.unlink()
+            sync(path.parent)
 
     def keep(self, left_out: Mapping[str, Mapping[str, str]]) -> None:
         """Forget the shards that were worked out with other row groups left out than these, by shard."""

@@ -23,6 +23,7 @@ from oracle.shards.commits import Shard
 from oracle.shards.keeping import ALL, STUDY, Keeping
 from oracle.shards.mending import Mending
 from oracle.shards.walk import ShardWalk, UnreadableError
+from oracle.syncing import make_folder
 from oracle.traces import TraceFiles
 
 _Result = TypeVar("_Result", bound=Walked)
@@ -71,12 +72,7 @@ class ShardFolder:
         self.results = path
 
     def __enter__(self) -> Self:
-        try:
-            self.path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise InputError(
-                f"{shown(self.path)}: the folder cannot be made ({error.strerror}); choose another"
-            ) from error
+        make_folder(self.path)
         others = [each.name for each in self.path.iterdir() if each.name != NAME and not _is_partial(each)]
         if others and not is_shards(self.path):
             raise InputError(

@@ -8,6 +8,7 @@ from typing import Any
 
 from oracle.shards import manifest
 from oracle.shards.commits import RECORDS
+from oracle.syncing import sync
 
 _NAME = re.compile(r"(\d{5,})(-\d{4,})?")
 _FILE = re.compile(r"[a-z-]+/[0-9a-z-]+\.parquet")
@@ -58,6 +59,7 @@ class Mending:
                     for name in filter(_FILE.fullmatch, record["files"]):
                         (self._folder / name).unlink(missing_ok=True)
                     path.unlink()
+                    sync(path.parent)  # a record that came back would speak of files of another trace file
 
     @cached_property
     def _names(self) -> dict[int, list[str]]:

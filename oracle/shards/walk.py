@@ -178,6 +178,7 @@ class ShardWalk(Generic[_Result]):
             metadata = self._metadata(shard.piece.file, self._digests.of(shard.piece.file))
             for output in (*outputs.values(), totals):
                 output.describe(metadata)
+            self.commits.forget(shard)  # the files appear when the stack closes
         return batches
 
     def _kept(self, shard: Shard) -> Iterator[tuple[_Result, tuple[str, ...], Dataset]]:
