@@ -34,7 +34,7 @@ NAMED = [
     {"meta_info": {"spec_verify_ct": 20, "spec_accept_token_num": 30, "spec_draft_token_num": 60}},
     {"metrics": {"num_spec_steps": 20, "num_accepted_draft_tokens": 30, "num_draft_tokens": 60, "num_spec_tokens": 3}},
     {"choices": [{"num_spec_steps": 20, "total_accepted_draft_tokens": 30, "total_draft_tokens": 60}]},
-    timings(50, 60, 30),  # rounds = 50 predicted - 30 accepted
+    timings(51, 60, 30),  # beside the accepted tokens: one of prefill, and one that ends each of the 20 rounds
 ]
 
 
@@ -51,7 +51,7 @@ def test_the_mean_acceptance_length_at_the_measured_k_and_nothing_else(tree: Any
 
 def test_zero_counts_are_absent_in_llama_cpp() -> None:
     nothing = {"timings": {"predicted_n": 50}}
-    accepted_none = {"timings": {"predicted_n": 20, "draft_n": 60}}
+    accepted_none = {"timings": {"predicted_n": 21, "draft_n": 60}}
     assert "no request in it drafted anything" in said([nothing])
     curve = read([nothing, accepted_none]).at(3)
     assert curve is not None
@@ -59,13 +59,13 @@ def test_zero_counts_are_absent_in_llama_cpp() -> None:
 
 
 def test_k_follows_from_nearly_whole_means_only() -> None:
-    near = read(timings(256, 259, 167))  # as a server printed: 259 / 89 rounds
+    near = read(timings(256, 259, 167))  # of a server that stated K = 3, 259 / 88 steps
     assert [curve.draft_length for curve in near.curves] == [3]
-    assert "K = 3 follows from 2.91 tokens drafted a round" in near.notes[0]
+    assert "K = 3 follows from 2.94 tokens drafted a round" in near.notes[0]
     assert "3.40 tokens were drafted a round, so K is not told; say it with --acceptance-at K" in said(
-        timings(50, 68, 30)
+        timings(51, 68, 30)
     )
-    told = read(timings(50, 68, 30), at=5)
+    told = read(timings(51, 68, 30), at=5)
     assert told.curves[0].draft_length == 5
     assert "3.40 tokens were drafted a round, not K = 5" in told.notes[0]
     assert "so the acceptance is a lower bound" in told.notes[0]
@@ -74,9 +74,20 @@ def test_k_follows_from_nearly_whole_means_only() -> None:
 @pytest.mark.parametrize(
     ("tree", "at", "fault"),
     [
-        (timings(50, 60, 30), 2, "3.00 tokens a round are more than K = 2; say the right --acceptance-at"),
+        (NAMED[0], 2, "3.00 tokens a round are more than K = 2; say the right --acceptance-at"),
+        (
+            timings(51, 60, 30),
+            2,
+            "f.timings: 60 tokens drafted and 30 of them accepted, in 51 predicted, contradict K = 2; say the right",
+        ),
         (timings(50, 20, 30), None, "30 tokens accepted of 20 drafted"),
-        (timings(20, 60, 30), None, "draft_n_accepted is 30, predicted_n 20"),
+        (timings(20, 60, 30), None, "the counts do not tell K; say it with --acceptance-at K"),
+        (timings(20, 60, 30), 3, "60 tokens drafted and 30 of them accepted, in 20 predicted, contradict K = 3"),
+        (
+            timings(20, 400, 200),
+            None,
+            "draft_n_accepted is 200, predicted_n 20; accepted tokens are predicted, but for",
+        ),
         (timings(50, 60.5, 30), None, "predicted_n, draft_n_accepted and draft_n are whole numbers from 0 on"),  # type: ignore[arg-type]
         (timings(50, 60, 30), 129, "K = 129; a draft has 1 to 128 tokens"),
         (
@@ -112,7 +123,7 @@ def test_errors_are_those_of_leaving_one_request_out() -> None:
 
 
 def test_tenants_and_their_mix_stay_totals() -> None:
-    rows = [{"tenant": "a", **timings(50, 60, 30)}, {"tenant": "b", **timings(30, 60, 10)}]
+    rows = [{"tenant": "a", **timings(51, 60, 30)}, {"tenant": "b", **timings(31, 60, 10)}]
     acceptance = read(rows)
     assert acceptance.tenants == ("a", "b")
     mix = mixed(acceptance, {"a": 3, "b": 1})
@@ -125,7 +136,7 @@ def test_tenants_and_their_mix_stay_totals() -> None:
 
 @pytest.mark.parametrize("accepted", [0, 1, 30, 59, 60])
 def test_constant_match_is_the_root_of_the_polynomial(accepted: int) -> None:
-    assumed = with_constant_match(read(timings(20 + accepted, 60, accepted)))
+    assumed = with_constant_match(read(timings(21 + accepted, 60, accepted)))
     curve = assumed.curves[0]
     roots = np.roots([1.0, 1.0, 1.0, -accepted / 20])
     p = max(float(root.real) for root in roots if abs(root.imag) < 1e-9)

@@ -1,18 +1,21 @@
 """Log lines of llama.cpp and SGLang.
 
-llama.cpp prints a line a request. Newer versions give the acceptance rate per position over the rounds that drafted,
-which is survival; older ones give totals only. SGLang prints a line every few rounds of the whole batch: the mean
-acceptance length (bonus included); its `accept rate` has meant different things and is not read.
+llama.cpp prints a line for each request that drafted. Some versions give the acceptance rate per position over the
+rounds that drafted, which is survival; others give totals, with or without the mean acceptance length. SGLang prints a
+line every few rounds of the whole batch: the mean acceptance length (bonus included); its `accept rate` has meant
+different things and is not read.
 """
 
 import re
 from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from oracle.acceptance.counters import censored
-from oracle.acceptance.curves import Acceptance, clustered
+from oracle.acceptance.curves import Acceptance, Curve, clustered
 from oracle.acceptance.totals import Totals, from_totals
 from oracle.engines import SGLANG_PADDED_GRAPHS
 from oracle.errors import MOST_DRAFT_TOKENS, Faults, InputError
@@ -29,8 +32,18 @@ SGLANG = re.compile(
     re.MULTILINE,
 )
 _LEAST_LENGTH = 1.1
-_Line = tuple[NDArray[np.float64], float, float]  # survival, rounds, tokens drafted
+_UNSEEN = 5e-4  # what the three digits of a rate do not show
+_APART = 0.01  # of a count
 _JSON = re.compile(r"\s*(?:\{|\[\s*[\[{\"])")
+
+
+@dataclass(frozen=True)
+class _Line:
+    """A line with rates by position: survival, tokens drafted, and rounds, None where no rate is above 0."""
+
+    survival: NDArray[np.float64]
+    drafted: float
+    rounds: float | None
 
 
 def is_log(text: str, line: re.Pattern[str]) -> bool:
@@ -58,9 +71,11 @@ def from_llama_cpp(text: str, source: str, measured_at: int | None = None) -> Ac
         survival = np.array([float(rate) for rate in (found[5] or "").replace(" ", "").split(",") if rate])
         if len(survival) > MOST_DRAFT_TOKENS:
             faults.add(f"{place}: {len(survival)} rates; a draft has at most {MOST_DRAFT_TOKENS} tokens")
-        elif survival.sum() > 0:
-            _check_line(survival, length, place, faults)
-            by_length[len(survival)].append((survival, accepted / float(survival.sum()), drafted))
+        elif len(survival):
+            _check_line(survival, length, (accepted, drafted), place, faults)
+            rounds = accepted / float(survival.sum()) if survival.any() else None
+            if drafted:
+                by_length[len(survival)].append(_Line(survival, drafted, rounds))
         else:
             # rounds = accepted / (mean - 1); two digits of the mean do not tell them where hardly anything was accepted
             rounds = accepted / (length - 1) if length is not None and length >= _LEAST_LENGTH else None
@@ -70,22 +85,72 @@ def from_llama_cpp(text: str, source: str, measured_at: int | None = None) -> Ac
         return from_totals(totals, source, measured_at)
     curves, notes = [], []
     for k, lines in by_length.items():
-        rounds_of = np.array([rounds for _, rounds, _ in lines])
-        hits = np.stack([survival for survival, _, _ in lines]) * rounds_of[:, None]
-        curves.append(clustered(np.column_stack([rounds_of, hits[:, :-1]]), hits, k, None))
-        notes += censored(sum(drafted for _, _, drafted in lines), float(rounds_of.sum()), k, source)
-    if any(each.drafted for each in totals):
-        notes.append(f"{source}: {len(totals)} lines hold no rate above 0 by position and are left out")
+        curve = _curve(lines, k)
+        curves.append(curve)
+        telling = [each for each in lines if each.rounds is not None]
+        notes += censored(sum(each.drafted for each in telling), sum(each.rounds or 0.0 for each in telling), k, source)
+        notes += _untold(lines, curve, source)
+    left_out = sum(each.drafted != 0 for each in totals)
+    if left_out:
+        notes.append(f"{source}: {left_out} lines hold no rates by position, whatever was accepted, and are left out")
     return Acceptance(tuple(curves), tuple(notes))
 
 
-def _check_line(survival: NDArray[np.float64], length: float | None, place: str, faults: Faults) -> None:
-    """Note rates that are no survival, or that contradict the mean acceptance length beside them."""
+def _fewest(line: _Line) -> float:
+    """Rounds of a line that does not tell them: of K tokens each, the last with what is left."""
+    return float(np.ceil(line.drafted / len(line.survival)))
+
+
+def _curve(lines: Sequence[_Line], k: int) -> Curve:
+    """Survival of all lines of one draft length, weighed by their rounds; errors from leaving one line out."""
+    rounds = np.array([_fewest(each) if each.rounds is None else each.rounds for each in lines])
+    hits = np.stack([each.survival for each in lines]) * rounds[:, None]
+    curve = clustered(np.column_stack([rounds, hits[:, :-1]]), hits, k, None)
+    beyond = k - len(curve.survival)  # positions that no round came to were drafted all the same: a survival of 0
+    covariance = None if curve.covariance is None else np.pad(curve.covariance, (0, beyond))
+    return replace(curve, survival=np.pad(curve.survival, (0, beyond)), covariance=covariance)
+
+
+def _untold(lines: Sequence[_Line], curve: Curve, source: str) -> list[str]:
+    """Say what was taken for the rounds of lines that accepted nothing, and what they can do to the mean."""
+    untold = [each for each in lines if each.rounds is None]
+    if not untold:
+        return []
+    k, taken, most = curve.draft_length, sum(map(_fewest, untold)), sum(each.drafted for each in untold)
+    mean, rounds = curve.mean_length(k), curve.rounds or taken
+    least = 1 + (mean - 1) * rounds / (rounds - taken + most)
+    doubt = (
+        f", and up to {most:g} if drafts stopped early (the mean acceptance length is then down to {least:.2f}, not "
+        f"{mean:.2f})"
+    )
+    return [
+        f"{source}: {len(untold)} of {len(lines)} lines at K = {k} show no rate above 0 and so do not tell their "
+        f"rounds: {taken:g} of K tokens are taken{doubt if most > taken else ''}"
+    ]
+
+
+def _check_line(
+    survival: NDArray[np.float64], length: float | None, counts: tuple[float, float], place: str, faults: Faults
+) -> None:
+    """Note rates that are no survival, or that contradict the counts or the mean acceptance length beside them."""
+    accepted, drafted = counts
     mean = 1.0 + float(survival.sum())
     if (np.diff(survival) > 0).any() or (survival > 1).any():
         faults.add(f"{place}: the rates rise with the position or exceed 1; they are survival: is the line whole?")
     elif length is not None and abs(length - mean) > 0.01 * mean + 0.005:
         faults.add(f"{place}: the rates make a mean acceptance length of {mean:.2f}, the line says {length:g}")
+    elif accepted > drafted or not _agree(survival, accepted, drafted):
+        faults.add(
+            f"{place}: {accepted:g} accepted of {drafted:g} generated contradict the rates; is the line whole? "
+            "(versions that leave out drafts accepted in part, where a model cannot be rolled back, print such lines)"
+        )
+
+
+def _agree(survival: NDArray[np.float64], accepted: float, drafted: float) -> bool:
+    """Whether rounds = accepted / ΣS, each of 1 to K drafted tokens, can be, the rates being rounded."""
+    k, mean = len(survival), float(survival.sum())
+    least, most = max(0.0, mean - _UNSEEN * k), mean + _UNSEEN * k
+    return least * drafted <= k * accepted * (1 + _APART) and accepted <= most * drafted * (1 + _APART)
 
 
 def from_sglang(text: str, source: str, measured_at: int | None = None) -> Acceptance:

@@ -2,6 +2,11 @@
 
 A mean acceptance length follows at the draft length that was measured, and at no other. Whoever wants other lengths
 from it must assume something of the positions: `with_constant_match`, only where it is asked for by name.
+
+llama.cpp's timings tell no rounds. ``predicted_n`` counts every token that was sampled: the one of prefill, those of
+steps without a draft, and in a round the accepted ones and one more. So ``predicted_n`` - 1 - ``draft_n_accepted`` are
+its steps, with a draft or without one: the last token of a length limit never has one, and a draft may be given up.
+Tokens accepted beyond the end of the text are in ``draft_n_accepted`` alone, so that steps may also be too few.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from oracle.acceptance.curves import Acceptance, Curve
@@ -16,6 +22,7 @@ from oracle.errors import MOST_DRAFT_TOKENS, Faults, InputError, printable
 
 MOST_COUNT = 1 << 53  # beyond, float64 does not count
 _NEAR = 0.05  # of K: rounds at the ends of a text, which draft less or nothing, move the mean by a few percent
+_LEAST_STEPS = 1 / _NEAR  # a request, so that one step more or less at its end moves the mean by no more
 _HALVINGS = 60
 # rounds, accepted, drafted, and K where it is told: vLLM; TensorRT-LLM; SGLang, newest names first
 NAMES = (
@@ -39,6 +46,8 @@ class Totals:
         Draft tokens; `drafted` is None where it is not told.
     rounds
         Verification rounds; None where they are not told, and all are then taken to draft K tokens.
+    steps
+        Where steps with and without a draft are told instead of rounds.
     draft_length
         K as configured; None where it is not told.
     tenant
@@ -51,6 +60,7 @@ class Totals:
     rounds: float | None
     draft_length: int | None = None
     tenant: str | None = None
+    steps: float | None = None
 
 
 def totals_in(tree: Any, place: str, faults: Faults, tenant: str | None = None) -> Iterator[Totals]:
@@ -76,12 +86,13 @@ def _named(tree: Mapping[str, Any], place: str, tenant: str | None, faults: Faul
         if not _whole(counts, place, "predicted_n, draft_n_accepted and draft_n", faults):
             return None
         predicted, accepted, drafted = counts
-        if accepted > predicted:
+        if accepted - predicted >= MOST_DRAFT_TOKENS:
             faults.add(
-                f"{place}: draft_n_accepted is {accepted}, predicted_n {predicted}; accepted tokens are predicted"
+                f"{place}: draft_n_accepted is {accepted}, predicted_n {predicted}; accepted tokens are predicted, but "
+                "for those of the last draft"
             )
             return None
-        return Totals(place, accepted, drafted, predicted - accepted, None, tenant)
+        return Totals(place, accepted, drafted, None, None, tenant, predicted - 1 - accepted)
     for rounds, accepted, drafted, configured in NAMES:
         if rounds in tree and accepted in tree and drafted in tree:
             counts = [tree[rounds], tree[accepted], tree[drafted]]
@@ -139,10 +150,11 @@ def from_totals(requests: Sequence[Totals], source: str, measured_at: int | None
 
 
 def _follows(requests: Sequence[Totals], source: str, notes: dict[str, None], faults: Faults) -> int | None:
-    """K from the tokens drafted a round, where that is nearly a whole number."""
-    drafted = [each.drafted for each in requests if each.drafted is not None and each.rounds is not None]
-    rounds = sum(each.rounds for each in requests if each.drafted is not None and each.rounds is not None)
-    mean = sum(drafted) / rounds if rounds and len(drafted) == len(requests) else None
+    """K from the tokens drafted a round, of the requests that tell rounds, where that is nearly a whole number."""
+    telling = [each for each in requests if each.drafted is not None and (each.rounds or each.steps) is not None]
+    rounds = sum(each.rounds or each.steps or 0.0 for each in telling)
+    short = any(each.steps is not None for each in telling) and rounds < _LEAST_STEPS * len(telling)
+    mean = sum(each.drafted or 0.0 for each in telling) / rounds if rounds > 0 and not short else None
     k = 0 if mean is None else round(mean)
     if mean is None or k < 1 or abs(mean - k) > _NEAR * k:
         seen = (
@@ -165,21 +177,17 @@ def _curve(
         faults.add(f"{source}: K = {k}; a draft has 1 to {MOST_DRAFT_TOKENS} tokens")
         return Curve(np.empty(0), k, tenant)
     accepted = np.array([each.accepted for each in requests], dtype=np.float64)
-    if any(each.rounds is None and each.drafted is not None for each in requests):
-        notes.setdefault(f"{source}: holds no rounds: every round is taken to have drafted K = {k} tokens")
-    rounds = np.array([(each.drafted or 0.0) / k if each.rounds is None else each.rounds for each in requests])
+    rounds = np.array([_rounds(each, k) for each in requests])
     drafted = sum(each.drafted for each in requests if each.drafted is not None)
-    if drafted > (1 + _NEAR) * k * rounds.sum() or accepted.sum() > (1 + _NEAR) * k * rounds.sum():
-        faults.add(
-            f"{source}: {max(drafted, accepted.sum()) / rounds.sum():.2f} tokens a round are more than K = {k}; say "
-            "the right --acceptance-at (drafts that branch, --speculative-eagle-topk above 1, have no one length)"
-        )
+    if not _fit(requests, k, rounds, source, faults):
         return Curve(np.empty(0), k, tenant)
     if 0 < drafted < (1 - _NEAR) * k * rounds.sum():
         notes.setdefault(
             f"{source}: {drafted / rounds.sum():.2f} tokens were drafted a round, not K = {k}: tokens not drafted "
             "count as rejected, so the acceptance is a lower bound"
         )
+    for note in _rounds_notes(requests, k, rounds, source if tenant is None else f"{source}, {printable(tenant)}"):
+        notes.setdefault(note)
     mean = min(1.0, float(accepted.sum() / rounds.sum()) / k)
     survival = np.full(k, mean)
     if len(requests) < 2:
@@ -190,6 +198,58 @@ def _curve(
     covariance = np.full((k, k), variance)
     return Curve(
         survival, k, tenant, float(rounds.sum()), covariance, quantile, "requests", False, requests=len(requests)
+    )
+
+
+def _rounds(each: Totals, k: int) -> float:
+    """Rounds of one request; a round drafts at most K tokens, so that there are no fewer than that makes."""
+    if each.rounds is not None:
+        return each.rounds
+    return max(each.steps or 0.0, (each.drafted or 0.0) / k)
+
+
+def _fit(requests: Sequence[Totals], k: int, rounds: NDArray[np.float64], source: str, faults: Faults) -> bool:
+    """Whether the counts can be those of drafts of K tokens; notes what contradicts."""
+    drafted = sum(each.drafted for each in requests if each.drafted is not None)
+    accepted = sum(each.accepted for each in requests)
+    # steps lack at most the last round and the tokens accepted in it
+    wrong = [
+        each for each in requests if each.steps is not None and (each.drafted or 0.0) > k * max(0.0, each.steps + k)
+    ]
+    for each in wrong:
+        faults.add(
+            f"{each.place}: {each.drafted:g} tokens drafted and {each.accepted:g} of them accepted, in "
+            f"{(each.steps or 0.0) + each.accepted + 1:g} predicted, contradict K = {k}; say the right --acceptance-at"
+        )
+    if not wrong and max(drafted, accepted) > (1 + _NEAR) * k * rounds.sum():
+        faults.add(
+            f"{source}: {max(drafted, accepted) / rounds.sum():.2f} tokens a round are more than K = {k}; say "
+            "the right --acceptance-at (drafts that branch, --speculative-eagle-topk above 1, have no one length)"
+        )
+        return False
+    return not wrong
+
+
+def _rounds_notes(requests: Sequence[Totals], k: int, rounds: NDArray[np.float64], place: str) -> Iterator[str]:
+    """Say where rounds were not told, and what remains in doubt."""
+    untold = [each for each in requests if each.rounds is None and each.steps is None and each.drafted is not None]
+    if untold:
+        whole = len(untold) == len(requests)
+        who = "holds no rounds" if whole else f"{len(untold)} of {len(requests)} requests tell no rounds"
+        yield f"{place}: {who}: every round {'' if whole else 'of theirs '}is taken to have drafted K = {k} tokens"
+    if all(each.steps is None for each in requests):
+        return
+    accepted = sum(each.accepted for each in requests)
+    drafting = float(sum((each.drafted or 0.0) / k if each.rounds is None else each.rounds for each in requests))
+    doubt = (
+        f"; if each held K = {k} tokens there were {drafting:.1f}, and the mean acceptance length is "
+        f"{1 + accepted / drafting:.2f}, not {1 + accepted / rounds.sum():.2f}"
+    )
+    yield (
+        f"{place}: llama.cpp's timings tell no rounds: the {rounds.sum():g} tokens predicted beside the one of prefill "
+        "and those accepted are taken for rounds; steps without a draft (the last token of a length limit, drafts "
+        f"given up) are among them, and a text that ends within a draft hides one"
+        f"{doubt if drafting < rounds.sum() else ''}"
     )
 
 

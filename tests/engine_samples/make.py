@@ -246,8 +246,9 @@ def texts() -> dict[str, str]:
         "llamacpp-batched.jsonl": lines(BATCHED_BENCH),
         "llamacpp-timings.jsonl": lines(
             [
-                {"timings": {"prompt_n": 4, "predicted_n": 21, "draft_n": 30, "draft_n_accepted": 11}},
-                {"timings": {"prompt_n": 4, "predicted_n": 9, "draft_n": 12, "draft_n_accepted": 5}},
+                # counts of two published requests: https://github.com/ggml-org/llama.cpp/pull/22673
+                {"timings": {"prompt_n": 4, "predicted_n": 192, "draft_n": 180, "draft_n_accepted": 146}},
+                {"timings": {"prompt_n": 4, "predicted_n": 192, "draft_n": 216, "draft_n_accepted": 136}},
             ]
         ),
         "aiperf.jsonl": lines([aiperf(r) for r in RECORDED]),
