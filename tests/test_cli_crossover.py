@@ -9,7 +9,7 @@ import pytest
 from test_cli import PUBLISHED, TINY, refused, succeeded
 
 BY_FORMULA = ("--match-prob", "0.38", "--context-len", "1000", "--num-experts", "128", "--top-k", "8")
-ASSUMED = ("--off-ms", "5.7", "--floor-ms", "0.042", "--kv-read-ms", "0.000049152")
+ASSUMED = ("--off-ms", "5.7", "--token-ms", "0", "--floor-ms", "0.042", "--kv-read-ms", "0.000049152")
 
 
 @pytest.fixture(scope="module")
@@ -104,22 +104,20 @@ def test_published_coefficients_and_the_formula() -> None:
     found = rows(succeeded(*asked, "--json"), "crossover")
     assert [(r["from"], r["to"]) for r in found] == [(1, 1), (12, 744)]
     text = succeeded(*asked)
-    assert "first exit: 1; last exit: 744; every batch size was looked at" in text
-    assert "if a token of context of a further request takes 0 ms: first exit: 1; last exit: 579" in text
-    assert "takes as much as for the first request: first exit: 1; last exit: not seen, on to 2,048" in text
-    assert "no drafts (K = 0) beyond, if prices from batch size 1 on are what they are extrapolated to be" in text
+    assert "first exit 1, last exit 744; every batch size was looked at" in text
+    assert "if a token of context of a further request takes 0 ms: first exit 1, last exit 579" in text
+    assert "takes as much as for the first request: first exit 1, last exit not seen (on to 2,048)" in text
+    assert "at no batch size were all prices measured" in text
+    assert "extrapolated to be, some K ≥ 1 pays at 1, 12 … 744 and none at 2 … 11, 745 … 2,048" in text
     assert (
         "some K ≥ 1 still pays wherever it does now as long as the compute floor of a token is no more than 0.042 ms"
         in text
     )
-    assert (
-        "price of a further token: 0 ms besides its experts (slope of beta0 in the model); compute floor of a token: "
-        in text
-    )
+    assert "price of a further token: 0 ms besides its experts (--token-ms); compute floor of a token: " in text
     assert "assumed: a K = 0 round has a base time of 5.7 ms (--off-ms); measure it" in text
     assert "experts: not measured" in text
-    without = succeeded("crossover", "-m", PUBLISHED, *BY_FORMULA, "--max-batch-size", "4")
-    assert "unknown at 1 of them (first 1, last 1)" in without
+    without = succeeded("crossover", "-m", PUBLISHED, *BY_FORMULA, "--token-ms", "0", "--max-batch-size", "4")
+    assert "unknown at batch size 1: K = 0 or every K ≥ 1 has no price there; time rounds with draft" in without
     assert "some K ≥ 1 pays if the base time of a K = 0 round is above 5.63 ms; it was not measured" in without
 
 
@@ -194,13 +192,24 @@ def test_a_cache_that_ends_the_batches_does_not_switch_speculation_off() -> None
     asked = ("--match-prob", "0.7", *BY_FORMULA[2:], *ASSUMED, "--kv-tokens", "40000", "--engine", "vllm")
     said = succeeded("crossover", "-m", PUBLISHED, *asked, "--method", "eagle3", "--draft-model", "x")
     assert '"num_speculative_tokens_per_batch_size": [[1, 5, 2], [6, 40, 9]]' in said
-    assert "first exit: not seen, on to 39" in said
-    assert "does not fit at 1 of them (first 40, last 40): the KV cache holds drafts of fewer requests" in said
+    assert "exit not seen (on to 39)" in said
+    assert "does not fit at batch size 40: the KV cache holds drafts of fewer requests" in said
     assert "unknown at" not in said
 
 
 def test_kv_bytes_over_the_bandwidth_price_context() -> None:
-    more = ("--off-ms", "5.7", "--floor-ms", "0.042", "--kv-bytes", "98304", "--bandwidth-gb", "2000")
+    more = (
+        "--off-ms",
+        "5.7",
+        "--token-ms",
+        "0",
+        "--floor-ms",
+        "0.042",
+        "--kv-bytes",
+        "98304",
+        "--bandwidth-gb",
+        "2000",
+    )
     asked = ("crossover", "-m", PUBLISHED, *BY_FORMULA, "--max-batch-size", "64", "--json")
     by_bytes, by_time = (succeeded(*asked, *prices) for prices in (more, ASSUMED))
     for table in ("lengths", "batch_sizes", "schedule"):

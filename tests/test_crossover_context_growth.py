@@ -12,6 +12,7 @@ from test_cli import succeeded
 from oracle.crossover.answer import crossover
 from oracle.crossover.context_growth import ContextGrowth, context_growth
 from oracle.crossover.costs import Scaling, draft_request
+from oracle.crossover.readings import readings
 from oracle.crossover.traffic import by_formula, equal_match_lengths
 from oracle.latency.fit import fit_latency
 from oracle.latency.model import DraftLine, LatencyModel, ModelByBatchSize
@@ -141,13 +142,29 @@ def test_what_a_user_reads(tmp_path):
     fitted = fit_latency(Rounds.from_pandas(simulated(0))).model.to_json()
     said = asked(fitted)
     assert "takes 0.000199 ms [0.000198; 0.000201], the slope of c over the batch sizes measured (1, 4, 16);" in said
-    assert "if a token of context of a further request takes 0.000198 ms, the lower end of what the measured" in said
-    assert "takes 0.000201 ms, the upper end of what the measured batch sizes tell: first exit:" in said
+    assert (
+        "whether a token of context of a further request takes 0 ms or as much as for the first request: exit" in said
+    )
     stated = asked(fitted, "--kv-read-ms", "0.0003")
     assert "a token of context of a further request takes 0.0003 ms;" in stated
     assert "end of what the measured" not in stated
     table = json.loads(asked(fitted, "--json"))["tables"]["crossover"]
     assert table["rows"][-1]["extrapolated"] > 0
+
+
+def test_the_ends_of_its_interval_are_answered():
+    model = fit_latency(Rounds.from_pandas(simulated(0))).model
+    traffic = by_formula(equal_match_lengths(0.8, 2), 1000.0, num_experts=32, top_k=2, most=24)
+    again = [each for each in readings(crossover(traffic, model, [1, 2]), model) if each.price == "context"]
+    assert [(each.takes, each.end) for each in again] == [
+        ("0 ms", False),
+        ("0.000198 ms (lower end of what the measured batch sizes tell)", True),
+        ("0.000201 ms (upper end of what the measured batch sizes tell)", True),
+        ("as much as for the first request", False),
+    ]
+    told = context_growth(model, 1).interval
+    growths = [each.answer.costs.growth_ms[1, 1] for each in again[1:3]]
+    assert growths == [told.low, told.high]
 
 
 def drafted(*times):
@@ -179,5 +196,5 @@ def test_drafting_for_further_requests_grows_as_the_two_largest_batch_sizes_tell
 
 def test_a_schedule_does_not_speak_of_batch_sizes_that_were_not_looked_at():
     said = asked(typed(0.001, 0.0016).to_json(), "--engine", "vllm", "--method", "mtp")
-    assert "K = 1 at every batch size up to 24, the largest looked at" in said
+    assert "the schedule sets K = 1 from 1 on (nothing beyond 24 was looked at)" in said
     assert "# no batch size beyond 24 was looked at: the last draft length goes on there" in said

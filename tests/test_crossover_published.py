@@ -13,7 +13,7 @@ from oracle.crossover.traffic import by_formula, equal_match_lengths
 from oracle.latency.model import LatencyModel
 
 KV_MS = 98304 / 2e12 * 1e3  # a token of context at 2 TB/s
-SCALING = Scaling(floor_ms=0.042, kv_read_ms=KV_MS, off_ms=5.7)
+SCALING = Scaling(token_ms=0.0, floor_ms=0.042, kv_read_ms=KV_MS, off_ms=5.7)
 SIZES = (1, 2, 4, 5, 8, 16, 32, 64, 128, 256, 512, 1024, 2048)
 
 
@@ -73,7 +73,7 @@ def test_limit_of_large_batches_is_a_closed_form(context: float, least: float) -
 
 @pytest.mark.parametrize(("off_ms", "needed"), [(5.0, 0.51), (5.7, 0.37), (7.3, 0.13)])
 def test_the_round_without_drafts_decides_batch_size_one(off_ms: float, needed: float) -> None:
-    found = answered(0.5, 1000, most=2, scaling=Scaling(floor_ms=0.042, kv_read_ms=KV_MS, off_ms=off_ms))
+    found = answered(0.5, 1000, most=2, scaling=Scaling(token_ms=0.0, floor_ms=0.042, kv_read_ms=KV_MS, off_ms=off_ms))
     assert round(float(found.acceptance_needed[0]), 2) == needed
 
 
@@ -102,25 +102,29 @@ def test_kv_cache_ends_the_batch_sizes_and_may_hide_the_exit() -> None:
 
 
 def test_context_read_like_the_first_one_takes_the_large_exit_away() -> None:
-    found = answered(0.38, 1000, scaling=Scaling(floor_ms=0.042, kv_read_ms=FIRST_REQUEST, off_ms=5.7))
+    found = answered(0.38, 1000, scaling=Scaling(token_ms=0.0, floor_ms=0.042, kv_read_ms=FIRST_REQUEST, off_ms=5.7))
     assert found.crossings.last_exit is None
     assert np.nanmax(found.limit[1:]) > 1
 
 
 def test_by_draft_length_long_drafts_cost_more_than_they_do_by_tokens() -> None:
-    found = answered(0.7, 1000, scaling=Scaling(by="length", floor_ms=0.042, kv_read_ms=KV_MS, off_ms=5.7))
+    found = answered(
+        0.7, 1000, scaling=Scaling(by="length", token_ms=0.0, floor_ms=0.042, kv_read_ms=KV_MS, off_ms=5.7)
+    )
     assert int(found.best[:128].max()) <= 3  # m = 5 is where experts become dear; far beyond, compute hides them
     assert int(answered(0.7, 1000).best[:128].max()) > 3
 
 
 def test_unknown_without_a_price_for_no_draft() -> None:
-    found = answered(0.7, 1000, most=8, scaling=Scaling(floor_ms=0.042, kv_read_ms=KV_MS))
+    found = answered(0.7, 1000, most=8, scaling=Scaling(token_ms=0.0, floor_ms=0.042, kv_read_ms=KV_MS))
     assert found.states.tolist()[0] == 2
     assert found.crossings.intervals == ((2, 8),)
     needed = float(found.off_base_needed_ms[0])
     assert 2 < needed < 5.7
-    for off_ms, on in (needed - 1e-9, False), (needed + 1e-9, True):
-        again = answered(0.7, 1000, most=1, scaling=Scaling(floor_ms=0.042, kv_read_ms=KV_MS, off_ms=off_ms))
+    for off_ms, on in (needed - 1e-7, False), (needed + 1e-7, True):
+        again = answered(
+            0.7, 1000, most=1, scaling=Scaling(token_ms=0.0, floor_ms=0.042, kv_read_ms=KV_MS, off_ms=off_ms)
+        )
         assert bool(again.states[0]) == on
 
 
@@ -194,10 +198,10 @@ def test_break_evens_of_prices_that_were_not_measured_flip_the_answer(match: flo
     found = answered(match, context, most=B)
 
     def state(floor_ms: float, kv_read_ms: float) -> str:
-        scaling = Scaling(floor_ms=floor_ms, kv_read_ms=kv_read_ms, off_ms=5.7)
+        scaling = Scaling(token_ms=0.0, floor_ms=floor_ms, kv_read_ms=kv_read_ms, off_ms=5.7)
         return pays.STATES[answered(match, context, most=B, scaling=scaling).states[-1]]
 
-    floor, kv = float(found.floor_most_ms[-1]), float(found.kv_read_needed_ms[-1])
+    floor, kv = (float(each[-1]) for each in (found.break_evens.floor_most_ms, found.break_evens.kv_read_needed_ms))
     if np.isfinite(floor):
         assert [state(floor * by, KV_MS) for by in (1 - 1e-6, 1 + 1e-6)] == ["on", "off"]
     if kv > 0:
@@ -208,7 +212,7 @@ def test_break_evens_of_prices_that_were_not_measured_flip_the_answer(match: flo
 
 def test_without_a_price_context_of_further_requests_takes_nothing() -> None:
     plain, zero, first = (
-        answered(0.7, 1000, most=256, scaling=Scaling(floor_ms=0.042, off_ms=5.7, **more))  # type: ignore[arg-type]
+        answered(0.7, 1000, most=256, scaling=Scaling(token_ms=0.0, floor_ms=0.042, off_ms=5.7, **more))  # type: ignore[arg-type]
         for more in ({}, {"kv_read_ms": 0.0}, {"kv_read_ms": FIRST_REQUEST})
     )
     assert np.array_equal(plain.round_ms, zero.round_ms)

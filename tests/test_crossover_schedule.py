@@ -14,7 +14,8 @@ from oracle.crossover.answer import Crossover, crossover
 from oracle.crossover.schedule import claimed, schedule
 from oracle.crossover.traffic import Traffic, by_formula, equal_match_lengths
 from oracle.summaries.crossover import schedule_table
-from oracle.summaries.crossover_texts import headline, unclaimed
+from oracle.summaries.crossover_headline import headline
+from oracle.summaries.crossover_texts import unclaimed
 
 NAN = float("nan")
 UPS = st.lists(
@@ -93,6 +94,8 @@ def answered(match: float, noise: float = 0.02) -> Crossover:
 
 def test_the_headline_follows_the_schedule() -> None:
     found = answered(0.9)
-    for (_, last), k in found.ranges[:-1]:
-        assert f"{f'K = {k}' if k else 'no drafts (K = 0)'} up to {last}" in headline(found)
+    said = headline(found)[-1]
+    assert said.startswith("the schedule sets K = ")
+    for (first, last), k in found.ranges[:-1]:
+        assert f"K = {k} at {first}{f' … {last}' if last > first else ''}" in said
     assert found.scheduled.tolist() == lengths_of(found.ranges)

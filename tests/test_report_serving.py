@@ -29,8 +29,9 @@ def test_it_says_what_the_command_says(tmp_path: Path) -> None:
     for name, table in tables.items():
         assert json.loads(json.dumps(list(table.rows))) == said[name]["rows"], name
         assert list(table.notes) == said[name]["notes"], name
-    headline = said["crossover"]["notes"][0]
-    assert section.paragraphs[0].startswith(headline[:1].upper() + headline[1:])
+    first = section.paragraphs[0]
+    for sentence in said["crossover"]["notes"][:4]:
+        assert f"{sentence[:1].upper()}{sentence[1:]}." in first
     assert [figure.name for figure in section.figures] == [
         "speed-up-by-batch", "acceptance-by-batch", "unique-experts-by-batch", "tenants-mixed",
     ]  # fmt: skip
@@ -39,16 +40,30 @@ def test_it_says_what_the_command_says(tmp_path: Path) -> None:
 def test_it_says_what_the_answer_hangs_on() -> None:
     section = serving(whole())
     assert isinstance(section, Section)
-    set_, hangs, prices, traffic = section.paragraphs
+    (first,) = section.paragraphs
+    assert first.startswith("At batch size 1, measured, some K ≥ 1 pays, not significantly (K = 1: speed-up 1.0")
+    assert " At batch sizes 2 … 256, if prices are what they are extrapolated to be, some K ≥ 1 pays at 2 … " in first
+    assert " The exit rests on prices that were not timed: if a further token takes 0.01" in first
+    assert (
+        "if as much as for the first request, exit not seen (on to 256). The schedule sets K = 0 at 1, K = 1" in first
+    )
+    set_, beyond, prices, traffic = section.detail
     assert "K = 0 is set too at batch sizes 1, " in set_
-    assert "At batch size 1 some K ≥ 1 pays if the base time of a K = 0 round is above " in hangs
-    assert "takes as much as for the first request: first exit: not seen, on to 256" in hangs
-    assert "As batches grow without end and touch all experts, K = 1 is the best K ≥ 1" in hangs
-    assert "No KV cache was stated (--kv-tokens)" in hangs
+    assert "At batch size 1 some K ≥ 1 pays if the base time of a K = 0 round is above " in set_
+    assert beyond.startswith("As batches grow without end and touch all experts, K = 1 is the best K ≥ 1")
+    assert "No KV cache was stated (--kv-tokens)" in beyond
     assert "255 of these 256 batch sizes rest on extrapolated prices; price of a further token: 0.1" in prices
     assert "compute floor of a token: none (--floor-ms)" in prices
     assert "batch size 1 at K = 10: 17.7, by formula 32.5" in traffic
     assert "5 tenants in a batch of 7 touch +" in traffic
+
+
+def test_the_caption_says_what_the_bands_hold() -> None:
+    section = serving(whole())
+    assert isinstance(section, Section)
+    caption = section.figures[0].caption
+    assert "dark bands: 95 % intervals of acceptance, experts and context alone (clusters left out one at a" in caption
+    assert "light band: K = 1 from one end of the price of a further token to the other; no band holds" in caption
 
 
 def test_it_is_tied_to_the_section_on_levers() -> None:
@@ -60,8 +75,8 @@ def test_it_is_tied_to_the_section_on_levers() -> None:
         other = replace(whole(), levers=replace(levers, shown=replace(shown, deployment=deployment)))
         section = serving(other)
         assert isinstance(section, Section)
-        assert section.paragraphs[-1].startswith("Serving levers, below, asks the same of another deployment")
-        assert said in section.paragraphs[-1]
+        assert section.detail[-1].startswith("Serving levers, below, asks the same of another deployment")
+        assert said in section.detail[-1]
 
 
 def test_traces_without_routing_leave_it_out(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from oracle.cli.traces import model_inputs
 
 if TYPE_CHECKING:
     from oracle.crossover.answer import Crossover
+    from oracle.crossover.readings import Reading
     from oracle.crossover.study import Studied
     from oracle.files import File
     from oracle.latency.model import LatencyModel
@@ -63,7 +64,7 @@ _PRICES = (
         show_default=True,
         help="What base and expert time go by where a batch size was not measured.",
     ),
-    click.option("--token-ms", type=_MS, help="Price of a further token besides its experts [slope of beta0]."),
+    click.option("--token-ms", type=_MS, help="Price of a further token besides its experts [what beta0 tells]."),
     click.option("--floor-ms", type=_MS, default=0.0, help="Compute floor of a token: hides behind its experts [0]."),
     click.option(
         "--kv-read-ms",
@@ -146,8 +147,8 @@ def crossover(model: str, output: Path | None, overwrite: bool, as_json: bool, a
         if output is not None:
             ours = atomic_folder(output, overwrite, ours=OUTPUTS.__contains__, marker="tables.json")
             folder = stack.enter_context(ours)
-        tables, answer, files = _tables(given, latency, folder)
-        texts = _configurations(answer, given)
+        tables, answer, again, files = _tables(given, latency, folder)
+        texts = _configurations(answer, again, given)
         options = {key: value for key, value in given.items() if key not in ("traces", "threads")}
         origin = provenance("crossover", options, [*files, *map(Path, inputs[len(given["traces"]) :])])
         extra = {"provenance": origin} | ({"configuration": texts} if texts else {})
@@ -175,7 +176,7 @@ def _model(path: str) -> "LatencyModel":
 
 def _tables(
     given: Mapping[str, Any], model: "LatencyModel", folder: Path | None
-) -> "tuple[list[Table], Crossover, list[File]]":
+) -> "tuple[list[Table], Crossover, list[Reading], list[File]]":
     """Answer, and draw where a folder is wanted."""
     from oracle.crossover.answer import crossover as answered  # noqa: PLC0415
     from oracle.crossover.readings import readings  # noqa: PLC0415
@@ -188,15 +189,15 @@ def _tables(
     traffic, lengths, notes = formula_traffic(given, model)
     options = {"scaling": scaling_of(given), "kv_tokens": given["kv_tokens"], "noise": given["noise"] / 100}
     answer = answered(traffic, model, lengths, **options)
-    _draw(answer, folder)
     shown = shown_sizes(given["max_batch_size"], [*model.batch_sizes, answer.most])
     again = readings(answer, model, further_readings(given))
-    return crossover_tables(answer, shown, assumptions(answer, model), notes, again), answer, []
+    _draw(answer, again, folder)
+    return crossover_tables(answer, shown, assumptions(answer, model), notes, again), answer, again, []
 
 
 def _from_traces(
     given: Mapping[str, Any], model: "LatencyModel", folder: Path | None
-) -> "tuple[list[Table], Crossover, list[File]]":
+) -> "tuple[list[Table], Crossover, list[Reading], list[File]]":
     from oracle.cli.crossover_inputs import lengths_of  # noqa: PLC0415
     from oracle.crossover.readings import readings  # noqa: PLC0415
     from oracle.crossover.study import study_windows  # noqa: PLC0415
@@ -219,25 +220,21 @@ def _from_traces(
     question = question_of(given, mean_length)
     studied = study_windows(windows, model, lengths, question, threads=given["threads"])
     answer = studied.answer
-    tables = crossover_tables(
-        answer,
-        studied.shown,
-        assumptions(answer, model),
-        [*notes, *said, *studied.notes],
-        readings(answer, model, further_readings(given)),
-    )
+    again = readings(answer, model, further_readings(given))
+    notes = [*notes, *said, *studied.notes]
+    tables = crossover_tables(answer, studied.shown, assumptions(answer, model), notes, again)
     tables += traffic_tables(studied)
-    _draw(answer, folder)
+    _draw(answer, again, folder)
     if folder is not None:
         _draw_traffic(studied, folder)
-    return tables, answer, list(files.paths)
+    return tables, answer, again, list(files.paths)
 
 
-def _draw(answer: "Crossover", folder: Path | None) -> None:
+def _draw(answer: "Crossover", again: "list[Reading]", folder: Path | None) -> None:
     if folder is not None:
         from oracle.figures.crossover import acceptance_by_batch, speed_up_by_batch  # noqa: PLC0415
 
-        speed_up_by_batch(answer, folder / "speed-up.svg")
+        speed_up_by_batch(answer, folder / "speed-up.svg", again)
         acceptance_by_batch(answer, folder / "acceptance-needed.svg")
 
 
@@ -249,19 +246,15 @@ def _draw_traffic(studied: "Studied", folder: Path) -> None:
         tenants_mixed(studied, folder / "tenants-mixed.svg")
 
 
-def _configurations(answer: "Crossover", given: Mapping[str, Any]) -> dict[str, str]:
-    """Write the schedule for every engine that was asked for."""
+def _configurations(answer: "Crossover", again: "list[Reading]", given: Mapping[str, Any]) -> dict[str, str]:
+    """Write the schedule for every engine that was asked for, below what it rests on."""
     from oracle.engines import configuration  # noqa: PLC0415
-    from oracle.summaries.shares import counted  # noqa: PLC0415
+    from oracle.summaries.crossover_headline import engine_remarks  # noqa: PLC0415
 
     names = ("method", "draft_model", "data_parallel", "most_draft_tokens", "max_batch_size")
     options = {name: given[name] for name in names}
-    made_up = int(answer.extrapolated.sum())
-    said = counted(made_up, answer.most)
-    remark = f"# {said} batch sizes rest on extrapolated prices: time them first\n" if made_up else ""
-    if answer.ranges[-1][1] and not answer.clipped:
-        remark += f"# no batch size beyond {answer.most:,} was looked at: the last draft length goes on there\n"
+    remarks = engine_remarks(answer, again)
     return {
-        engine: remark + configuration(engine, answer.ends(), given["engine_version"], **options)
+        engine: remarks + configuration(engine, answer.ends(), given["engine_version"], **options)
         for engine in given["engine"]
     }

@@ -70,9 +70,9 @@ def _kv_bandwidth_ms(given: Mapping[str, Any]) -> float | None:
 def further_readings(given: Mapping[str, Any]) -> list[tuple[str, float]]:
     """Give the times to read a token of context of a further request that were asked for, and what to call them."""
     at_bandwidth = _kv_bandwidth_ms(given)
-    asked = [] if at_bandwidth is None else [(f"{at_bandwidth:.3g} ms, the bandwidth", at_bandwidth)]
+    asked = [] if at_bandwidth is None else [(f"{at_bandwidth:.3g} ms (the bandwidth)", at_bandwidth)]
     if given["kv_read_ms"] is not None:
-        asked.append((f"{given['kv_read_ms']:.3g} ms, as given", float(given["kv_read_ms"])))
+        asked.append((f"{given['kv_read_ms']:.3g} ms (as given)", float(given["kv_read_ms"])))
     return asked
 
 

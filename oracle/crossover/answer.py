@@ -11,10 +11,11 @@ from oracle.crossover.costs import ASSUMED, EXTRAPOLATED, BatchCosts, Scaling, b
 from oracle.crossover.jackknife import half_widths
 from oracle.crossover.pays import Crossings
 from oracle.crossover.schedule import claimed, schedule
-from oracle.crossover.sensitivity import break_evens
+from oracle.crossover.sensitivity import BreakEvens, break_evens
 from oracle.crossover.traffic import Traffic
 from oracle.errors import InputError
 from oracle.latency.model import LatencyModel
+from oracle.prices import LEAST_MS
 
 
 @dataclass(frozen=True)
@@ -44,11 +45,12 @@ class Crossover:
         Base time of a K = 0 round above which speculation pays, and the one that was used.
     draft_request_most_ms : (B,) float64, milliseconds
         Time of a draft token for a further request up to which some K >= 1 pays.
-    kv_read_needed_ms, floor_most_ms : (B,) float64, milliseconds
-        Time to read a token of context of a further request above which some K >= 1 pays, and the largest compute of a
-        token at which it does; NaN where no price rests on it.
+    break_evens
+        Prices of further tokens, of reading context and of compute at which the answer turns.
+    untold : (B,) bool
+        Batch sizes that are unknown for want of a price of a further token.
     limit : (K + 1,) float64
-        Speed-up as batches grow without end.
+        Speed-up as batches grow without end; NaN where it rests on a price of a further token that is not told.
     most_requests : (K + 1,) int64
         What the KV cache holds.
     clipped
@@ -75,8 +77,8 @@ class Crossover:
     off_base_needed_ms: NDArray[np.float64]
     off_base_ms: NDArray[np.float64]
     draft_request_most_ms: NDArray[np.float64]
-    kv_read_needed_ms: NDArray[np.float64]
-    floor_most_ms: NDArray[np.float64]
+    break_evens: BreakEvens
+    untold: NDArray[np.bool_]
     limit: NDArray[np.float64]
     most_requests: NDArray[np.int64]
     clipped: bool
@@ -93,7 +95,8 @@ class Crossover:
         """Whether the interval of the best length leaves 1 out, (B,); False where there is no interval."""
         at = np.arange(self.most)
         with np.errstate(invalid="ignore"):
-            return np.asarray(np.abs(self.speed_up[at, self.best] - 1) > self.half_width[at, self.best])
+            half = np.maximum(self.half_width[at, self.best], pays.TIE)
+            return np.asarray(np.abs(self.speed_up[at, self.best] - 1) > half)
 
     @property
     def scheduled(self) -> NDArray[np.int64]:
@@ -152,7 +155,7 @@ def crossover(
     Raises
     ------
     InputError
-        Not one request fits.
+        Not one request fits, or a round takes no time or less.
     """
     scaling = scaling or Scaling()
     fits = _most_requests(traffic, kv_tokens)
@@ -160,11 +163,12 @@ def crossover(
     running = pays.running_requests(most, fits)
     costs = batch_costs(model, lengths, len(traffic.mean_length) - 1, most, scaling)
     ms = pays.of_running(costs.round_ms(traffic.unique_experts[:most], traffic.context_len), running)
+    _refuse_no_time(ms, costs, traffic, running)
     whole_ms = pays.for_all(ms, running)
     speed_up = pays.speed_ups(whole_ms, traffic.mean_length)
-    states = pays.states_of(speed_up, running == np.arange(1, most + 1)[:, None])
+    untold = pays.of_running(costs.untold.astype(float), running) == 1
+    states = pays.states_of(speed_up, running == np.arange(1, most + 1)[:, None], untold)
     half_width = _half_widths(traffic, costs, running, speed_up)
-    kv_read_needed, floor_most = break_evens(costs, traffic, running)
     return Crossover(
         lengths=tuple(sorted({0, *lengths})),
         traffic=traffic,
@@ -188,8 +192,8 @@ def crossover(
             costs.further,
             running,
         ),
-        kv_read_needed_ms=kv_read_needed,
-        floor_most_ms=floor_most,
+        break_evens=break_evens(costs, traffic, running),
+        untold=(states == pays.UNKNOWN) & untold.any(axis=1),
         limit=_limit(traffic, costs),
         most_requests=fits,
         clipped=most < traffic.most,
@@ -207,6 +211,30 @@ def _most_requests(traffic: Traffic, kv_tokens: int | None) -> NDArray[np.int64]
             "--kv-tokens of the whole cache"
         )
     return fits
+
+
+def _refuse_no_time(
+    round_ms: NDArray[np.float64], costs: BatchCosts, traffic: Traffic, running: NDArray[np.int64]
+) -> None:
+    """Refuse a latency model that prices some round at no time or less."""
+    wrong = round_ms < LEAST_MS  # NaN: there is no price
+    if not wrong.any():
+        return
+    b, k = (int(at[0]) for at in np.nonzero(wrong))
+    at = int(running[b, k]) - 1
+    U, L = float(traffic.unique_experts[at, k]), float(traffic.context_len[k])
+    said = [
+        (f"experts, {U:.1f} of them", float(costs.alpha_ms[at, k]) * U),
+        (f"context, {L:.0f} tokens", float(costs.context_ms[at, k]) * L),
+        ("drafting", float(costs.draft_ms[at, k])),
+    ]
+    rest = float(round_ms[b, k]) - sum(part for _, part in said)
+    parts = ", ".join(f"{name} {part:.4g} ms" for name, part in [("base and further tokens", rest), *said])
+    raise InputError(
+        f"batch size {b + 1}: the latency model prices a round of K = {k} at {float(round_ms[b, k]):.4g} ms ({parts}); "
+        f"a round takes at least {LEAST_MS:g} ms: time rounds of such batch sizes and fit again, or ask for smaller "
+        "batches (--max-batch-size) or shorter drafts (--k-max)"
+    )
 
 
 def _half_widths(

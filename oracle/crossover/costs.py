@@ -10,32 +10,35 @@ B0 requests, by number of tokens (only from B0 = 1) or by draft length:
     length:   beta0 = beta0[m] + s (n - m B0), alpha = alpha[m]
     context = c[m] + c' (B - B0)
 
-with s the time of a further token besides its experts, `floor` the compute of a token, which hides behind the reading
-of experts until it is longer, and c' the time to read a token of context of a further request: as two or more
-measured batch sizes tell it (`context_growth`), if it is not stated. What is neither stated nor told is 0;
-`sensitivity` tells how far the answer rests on that. Nothing below the smallest measured batch size is made up.
+with s the price of a further token besides its experts (`token_price`), `floor` the compute of a token, which hides
+behind the reading of experts until it is longer, and c' the time to read a token of context of a further request: as
+two or more measured batch sizes tell it (`context_growth`), if it is not stated. What is neither stated nor told is 0,
+and `sensitivity` tells how far the answer rests on that; but a cell that rests on an s which is neither has no price.
+Nothing below the smallest measured batch size is made up.
 Drafting takes what it takes at B0, and more for further requests if that is stated, or the two largest measured batch
 sizes that draft k tell it.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from oracle.crossover.context_growth import context_growth
+from oracle.crossover.token_price import token_price
 from oracle.errors import Faults
 from oracle.latency.model import LatencyModel
 
 Basis = Literal["not available", "assumed", "measured", "between", "extrapolated"]
 NOT_AVAILABLE, ASSUMED, MEASURED, BETWEEN, EXTRAPOLATED = range(5)
 FIRST_REQUEST: Literal["first request"] = "first request"
+LOWER_END: Literal["lower end"] = "lower end"
+UPPER_END: Literal["upper end"] = "upper end"
 BASES: tuple[Basis, ...] = ("not available", "assumed", "measured", "between", "extrapolated")
-
-
-_COEFFICIENTS = ("base_ms", "alpha_ms", "floor_ms", "context_ms", "draft_ms", "further")
+_WORDS = (None, FIRST_REQUEST, LOWER_END, UPPER_END)
+_COEFFICIENTS = ("base_ms", "alpha_ms", "floor_ms", "context_ms", "draft_ms", "further", "further_tokens")
 
 
 @dataclass(frozen=True)
@@ -47,8 +50,7 @@ class Scaling:
     by
         What beta0 and alpha go by beyond batch size 1: `tokens` of the pass, or draft `length`.
     token_ms
-        s; None: what beta0 of the model says, the slope over the upper half of its m (or between its two largest
-        batch sizes), not below 0.
+        s; None: what beta0 of the model tells; `LOWER_END`, `UPPER_END`: that end of its interval.
     floor_ms
         Milliseconds of compute a token.
     kv_read_ms
@@ -61,7 +63,7 @@ class Scaling:
     """
 
     by: Literal["tokens", "length"] = "tokens"
-    token_ms: float | None = None
+    token_ms: float | Literal["lower end", "upper end"] | None = None
     floor_ms: float = 0.0
     kv_read_ms: float | Literal["first request"] | None = None
     draft_request_ms: float | None = None
@@ -71,7 +73,7 @@ class Scaling:
         faults = Faults()
         for field in fields(self):
             value = getattr(self, field.name)
-            if field.name != "by" and value not in (None, FIRST_REQUEST) and not (np.isfinite(value) and value >= 0):
+            if field.name != "by" and value not in _WORDS and not (np.isfinite(value) and value >= 0):
                 faults.add(f"{field.name} is {value:g}; it is a finite number of milliseconds, at least 0")
         faults.raise_if_any()
 
@@ -86,10 +88,14 @@ class BatchCosts:
         `floor_ms` is that of all tokens; `context_ms` for a token of the mean context; `draft_ms` with rejection.
     further : (B, K + 1) float64
         Requests beyond those that were timed, whose context takes c'.
+    further_tokens : (B, K + 1) float64
+        Tokens beyond those that were timed, which take s.
     basis : (B, K + 1) int8
         Index into `BASES`.
     growth_ms : (2, K + 1) float64, milliseconds
-        What a further request adds in the end: whatever the context, and a token of context.
+        What a further request adds in the end: whatever the context (NaN: s is not told), and a token of context.
+    token_ms : (K + 1,) float64, milliseconds
+        s; NaN where it is neither stated nor told.
     """
 
     base_ms: NDArray[np.float64]
@@ -98,8 +104,19 @@ class BatchCosts:
     context_ms: NDArray[np.float64]
     draft_ms: NDArray[np.float64]
     further: NDArray[np.float64]
+    further_tokens: NDArray[np.float64]
     basis: NDArray[np.int8]
     growth_ms: NDArray[np.float64]
+    token_ms: NDArray[np.float64]
+
+    @property
+    def untold(self) -> NDArray[np.bool_]:
+        """Which cells rest on a price of a further token that is neither stated nor told, (B, K + 1)."""
+        return np.asarray(np.isnan(self.token_ms) & (self.further_tokens > 0))
+
+    def without_tokens(self) -> "BatchCosts":
+        """The same costs where further tokens take nothing."""
+        return replace(self, token_ms=np.zeros_like(self.token_ms))
 
     def round_ms(self, unique_experts: NDArray[np.float64], context_len: NDArray[np.float64]) -> NDArray[np.float64]:
         """Milliseconds of a round.
@@ -112,16 +129,8 @@ class BatchCosts:
         """
         loaded = self.alpha_ms * unique_experts
         busy = np.where(self.floor_ms > 0, np.maximum(loaded, self.floor_ms), loaded)
-        return self.base_ms + busy + self.context_ms * context_len[..., None, :] + self.draft_ms
-
-
-def token_slope(model: LatencyModel) -> float:
-    """Milliseconds that one more position adds to beta0: least squares over the upper half of m, not below 0."""
-    half = len(model.m) // 2
-    m, base = np.asarray(model.m[half:], float), np.asarray(model.beta0_ms[half:], float)
-    if len(m) < 2:
-        return 0.0
-    return max(0.0, float((m - m.mean()) @ (base - base.mean()) / ((m - m.mean()) ** 2).sum()))
+        tokens_ms = np.where(self.further_tokens > 0, self.token_ms * self.further_tokens, 0.0)
+        return self.base_ms + tokens_ms + busy + self.context_ms * context_len[..., None, :] + self.draft_ms
 
 
 def batch_costs(model: LatencyModel, lengths: Sequence[int], k_max: int, most: int, scaling: Scaling) -> BatchCosts:
@@ -135,21 +144,21 @@ def batch_costs(model: LatencyModel, lengths: Sequence[int], k_max: int, most: i
     shape = (most, k_max + 1)
     found = {name: np.full(shape, np.nan) for name in _COEFFICIENTS}
     basis = np.zeros(shape, np.int8)
-    growth = np.full((2, k_max + 1), np.nan)
+    growth, token_ms = np.full((2, k_max + 1), np.nan), np.full(k_max + 1, np.nan)
     for k in sorted({0, *lengths}):
-        growing = Growing(_slope(model, k, scaling), _kv(model, k, scaling), draft_request(model, k, scaling))
+        token_ms[k] = _token(model, k, scaling)
+        growing = Growing(_kv(model, k, scaling), draft_request(model, k, scaling))
         for B in range(1, most + 1):
             basis[B - 1, k], cells = _cells(model, k, B, growing, scaling)
             for name, value in cells.items():
                 found[name][B - 1, k] = value
-        growth[:, k] = (k + 1) * (growing.token_ms + scaling.floor_ms) + growing.draft_ms * k, growing.context_ms
-    return BatchCosts(**found, basis=basis, growth_ms=growth)
+        growth[:, k] = (k + 1) * (token_ms[k] + scaling.floor_ms) + growing.draft_ms * k, growing.context_ms
+    return BatchCosts(**found, basis=basis, growth_ms=growth, token_ms=token_ms)
 
 
 class Growing(NamedTuple):
-    """Milliseconds of a further token, of a token of context and of a draft token of a further request, for one k."""
+    """Milliseconds of a token of context and of a draft token of a further request, for one k."""
 
-    token_ms: float
     context_ms: float
     draft_ms: float
 
@@ -165,15 +174,14 @@ def draft_request(model: LatencyModel, k: int, scaling: Scaling) -> float:
     return max(0.0, (high - low) / ((b2 - b1) * k))
 
 
-def _slope(model: LatencyModel, k: int, scaling: Scaling) -> float:
-    """Time of a further token besides its experts."""
-    if scaling.token_ms is not None:
+def _token(model: LatencyModel, k: int, scaling: Scaling) -> float:
+    """Price of a further token besides its experts; NaN where it is neither stated nor told."""
+    if scaling.token_ms is not None and not isinstance(scaling.token_ms, str):
         return scaling.token_ms
-    having = [block for block in model.blocks if k + 1 in block.m]
-    if len(having) < 2:
-        return token_slope(model.blocks[-1])
-    (b1, low), (b2, high) = [(each.batch_size or 1, each.coefficients(k + 1)[0]) for each in having[-2:]]
-    return max(0.0, (high - low) / ((b2 - b1) * (k + 1)))
+    price = token_price(model, k)
+    if scaling.token_ms is None or price.interval is None:
+        return price.ms if price.told else np.nan
+    return price.interval.low if scaling.token_ms == LOWER_END else price.interval.high
 
 
 def _kv(model: LatencyModel, k: int, scaling: Scaling) -> float:
@@ -216,6 +224,7 @@ def _measured(block: LatencyModel, k: int) -> dict[str, float]:
         "draft_ms": draft,
         "floor_ms": 0.0,
         "further": 0.0,
+        "further_tokens": 0.0,
     }
 
 
@@ -230,10 +239,10 @@ def _extrapolated(
     basis = EXTRAPOLATED
     if known:
         base, alpha, _ = block.coefficients(known[-1])
-        base += growing.token_ms * (tokens - (known[-1] if by_tokens else m * B0))
+        timed = known[-1] if by_tokens else m * B0
     elif m == 1 and B0 == 1:  # experts and context are priced as at the next m; the base time is what is not known
-        off_ms = np.nan if scaling.off_ms is None else scaling.off_ms
-        base, alpha = off_ms + growing.token_ms * (tokens - 1), block.alpha_ms_per_expert[0]
+        base = np.nan if scaling.off_ms is None else scaling.off_ms
+        alpha, timed = block.alpha_ms_per_expert[0], 1
         basis = NOT_AVAILABLE if scaling.off_ms is None else ASSUMED
     else:
         return NOT_AVAILABLE, {}
@@ -245,4 +254,5 @@ def _extrapolated(
         "context_ms": own + growing.context_ms * (B - B0),
         "draft_ms": block.draft_ms(k) + (block.reject_ms if k else 0.0) + growing.draft_ms * k * (B - B0),
         "further": float(B - B0),
+        "further_tokens": float(tokens - timed),
     }

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from oracle.levers.matches import accept_needed
 
+TIE = 1e-9  # of a speed-up: nearer to 1, or to another one, is a rounding error, and the shorter draft wins
 State = Literal["off", "on", "unknown", "does not fit"]
 OFF, ON, UNKNOWN, FULL = range(4)
 STATES: tuple[State, ...] = ("off", "on", "unknown", "does not fit")
@@ -61,11 +62,13 @@ def best_length(speed_up: NDArray[np.float64]) -> NDArray[np.int64]:
     drafted = np.where(np.isnan(speed_up[:, 1:]), -np.inf, speed_up[:, 1:])
     if not drafted.shape[1]:
         return np.zeros(len(speed_up), np.int64)
-    best = np.argmax(drafted, axis=1)
+    best = np.argmax(drafted >= drafted.max(axis=1, keepdims=True) * (1 - TIE), axis=1)
     return np.where(np.isfinite(drafted[np.arange(len(best)), best]), best + 1, 0)
 
 
-def states_of(speed_up: NDArray[np.float64], fits: NDArray[np.bool_] | None = None) -> NDArray[np.int8]:
+def states_of(
+    speed_up: NDArray[np.float64], fits: NDArray[np.bool_] | None = None, untold: NDArray[np.bool_] | None = None
+) -> NDArray[np.int8]:
     """Whether some K >= 1 pays at each batch size: (B,) index into `STATES`.
 
     Parameters
@@ -75,11 +78,14 @@ def states_of(speed_up: NDArray[np.float64], fits: NDArray[np.bool_] | None = No
     fits : (B, K + 1), optional
         Whether all requests run; without it they do. Where a K pays only with fewer, or would have to run none, the
         batch size does not fit.
+    untold : (B, K + 1), optional
+        Cells that rest on a price that cannot be told: where there are any, no other K says that none pays.
     """
     known = ~np.isnan(speed_up[:, 1:])
-    pays = np.where(known, speed_up[:, 1:], 0.0) > 1
+    pays = np.where(known, speed_up[:, 1:], 0.0) > 1 + TIE
     whole = np.ones_like(known) if fits is None else fits[:, 1:]
-    priced = np.where(known.any(axis=1), OFF, UNKNOWN)
+    sure = known.any(axis=1) if untold is None else known.any(axis=1) & ~untold.any(axis=1)
+    priced = np.where(sure, OFF, UNKNOWN)
     full = pays.any(axis=1) | (~known.any(axis=1) & ~whole.any(axis=1) & ~np.isnan(speed_up[:, 0]))
     return np.where((pays & whole).any(axis=1), ON, np.where(full, FULL, priced)).astype(np.int8)
 
@@ -162,12 +168,12 @@ def large_batch_speed_ups(
     Parameters
     ----------
     growth_ms : (2, K + 1)
-        Of `BatchCosts`.
+        Of `BatchCosts`; where the growth of K = 0 is not told nothing is.
     full_ms : (K + 1,)
         A round at the largest batch size with all experts touched.
     """
     grows = growth_ms[0] + growth_ms[1] * context_len
-    ms = grows if np.nanmax(grows, initial=0.0) > 0 else full_ms
+    ms = grows if np.isnan(growth_ms[0, 0]) or np.nanmax(grows, initial=0.0) > 0 else full_ms
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         rate = mean_length / ms
         return np.asarray(rate / rate[0])

@@ -11,6 +11,8 @@ drafts least.
 import numpy as np
 from numpy.typing import NDArray
 
+from oracle.crossover.pays import TIE
+
 Bools = NDArray[np.bool_]
 Numbers = NDArray[np.float64]
 
@@ -28,7 +30,7 @@ def claimed(speed_up: Numbers, half_width: Numbers, noise: float) -> Bools:
         Share of the rate.
     """
     with np.errstate(invalid="ignore"):
-        found = (speed_up * (1 - noise) > 1) & (np.isnan(half_width) | (speed_up - half_width > 1))
+        found = (speed_up * (1 - noise) > 1 + TIE) & (np.isnan(half_width) | (speed_up - half_width > 1))
     found[:, 0] = False
     return np.asarray(found)
 

@@ -1,10 +1,12 @@
-"""How far two prices that were not measured carry the answer: reading context, and the compute of a token.
+"""How far prices that were not measured carry the answer: further tokens, reading context, the compute of a token.
 
 With `work` in milliseconds of a round of all requests, K >= 1 pays where A_K · work_0 > A_0 · work_K. Both sides are
-lines in the time to read a token of context of a further request, c', and made of two lines each in the compute of a
-token, `max(alpha U, floor n)`, so the break-evens are closed forms. Reading context is shared by all rows of a round
-and favours drafts; compute is not and is against them.
+lines in the price of a further token, s, and in the time to read a token of context of a further request, c', and made
+of two lines each in the compute of a token, `max(alpha U, floor n)`, so the break-evens are closed forms. Reading
+context is shared by all rows of a round and favours drafts; further tokens and compute are not and are against them.
 """
+
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,8 +72,45 @@ def floor_most(loaded_ms: Numbers, rest_ms: Numbers, tokens: Numbers, mean_lengt
     return np.where(known.any(axis=1), most, np.nan)
 
 
-def break_evens(costs: BatchCosts, traffic: Traffic, running: NDArray[np.int64]) -> tuple[Numbers, Numbers]:
-    """Break-evens of c' and of the compute of a token at every batch size: twice (B,); NaN where both are measured.
+def token_most(work_ms: Numbers, tokens: Numbers, mean_length: Numbers) -> Numbers:
+    """Price of a further token, milliseconds, up to which some K >= 1 pays: (B,); inf: any, -inf: none.
+
+    Parameters
+    ----------
+    work_ms : (B, K + 1), milliseconds
+        Where further tokens take nothing.
+    tokens : (B, K + 1)
+        What a millisecond of that price adds to it.
+    """
+    spare = mean_length[1:] * work_ms[:, :1] - mean_length[0] * work_ms[:, 1:]
+    slope = mean_length[0] * tokens[:, 1:] - mean_length[1:] * tokens[:, :1]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        most = np.where(spare > 0, np.where(slope > 0, spare / slope, np.inf), -np.inf)
+    known = np.isfinite(spare)
+    return np.where(known.any(axis=1), np.where(known, most, -np.inf).max(axis=1, initial=-np.inf), np.nan)
+
+
+@dataclass(frozen=True)
+class BreakEvens:
+    """Prices at which the answer turns, each with the others as they are: (B,), milliseconds; NaN: nothing rests on it.
+
+    Attributes
+    ----------
+    token_most_ms
+        Price of a further token up to which some K >= 1 pays; inf: any, -inf: none.
+    kv_read_needed_ms
+        Time to read a token of context of a further request above which some K >= 1 pays; 0: any, inf: none.
+    floor_most_ms
+        The largest compute of a token at which some K >= 1 pays; inf: any, -inf: none.
+    """
+
+    token_most_ms: Numbers
+    kv_read_needed_ms: Numbers
+    floor_most_ms: Numbers
+
+
+def break_evens(costs: BatchCosts, traffic: Traffic, running: NDArray[np.int64]) -> BreakEvens:
+    """Break-evens of three prices at every batch size.
 
     Parameters
     ----------
@@ -88,7 +127,13 @@ def break_evens(costs: BatchCosts, traffic: Traffic, running: NDArray[np.int64])
     tokens = np.where(made_up, running * np.arange(1.0, running.shape[1] + 1), 0.0)
     rest = work - np.where(floor > 0, np.maximum(loaded, floor), loaded)
     without = work - further * np.nan_to_num(costs.growth_ms[1])
+    beyond = np.where(made_up, of_running(costs.further_tokens, running), 0.0)
+    free = of_running(costs.without_tokens().round_ms(U, traffic.context_len), running)
+    s = token_most(free / per, beyond / per, traffic.mean_length)
     c = kv_read_needed(without / per, further / per, traffic.mean_length)
     f = floor_most(loaded / per, rest / per, tokens / per, traffic.mean_length)
-    moves = made_up.any(axis=1)
-    return np.where(moves & (np.nan_to_num(further) > 0).any(axis=1), c, np.nan), np.where(moves, f, np.nan)
+    return BreakEvens(
+        np.where((np.nan_to_num(beyond) > 0).any(axis=1), s, np.nan),
+        np.where(made_up.any(axis=1) & (np.nan_to_num(further) > 0).any(axis=1), c, np.nan),
+        np.where(made_up.any(axis=1), f, np.nan),
+    )

@@ -1,40 +1,42 @@
 """Figures of a crossover: speed-up by batch size with the schedule, and the match probability that is needed."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from oracle.crossover.answer import Crossover
-from oracle.crossover.costs import ASSUMED, EXTRAPOLATED
 from oracle.crossover.pays import UNKNOWN
+from oracle.crossover.readings import Reading
 from oracle.figures.batch_axis import LEFT, batch_axis
-from oracle.figures.drawing import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, panels, save
+from oracle.figures.drawing import BLUE, GREEN, GREY, ORANGE, panels, save
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_COLORS = (BLUE, ORANGE, GREEN, RED, PURPLE)
-_MOST_CURVES = 5
+_COLORS = (BLUE, ORANGE, GREEN)
 _DASHED = (0, (4, 2))  # what rests on extrapolated prices
+_MADE_UP = "#F3F3F3"
 
 
-def speed_up_by_batch(answer: Crossover, path: Path) -> Path:
+def speed_up_by_batch(answer: Crossover, path: Path, readings: Sequence[Reading] = ()) -> Path:
     """Speed-up over K = 0 of some draft lengths over batch size, with intervals, and the schedule in a strip below.
 
-    Curves are dashed where a price that they rest on is extrapolated.
+    The ground is grey where prices are extrapolated. A second, lighter band goes from one end of the price of a further
+    token to the other, where `readings` hold them, for the length that is best most often.
     """
     B = np.arange(1, answer.most + 1)
-    with panels(1, rows=2, width=6.6, height=2.4, sharex=True, height_ratios=(5, 1)) as (figure, (ax, strip)):
-        for i, k in enumerate(_curves(answer)):
+    with panels(1, rows=2, width=6.6, height=2.6, sharex=True, height_ratios=(5, 1)) as (figure, (ax, strip)):
+        _ground(ax, answer)
+        for k, color in zip(curves(answer), _COLORS, strict=False):
             up, half = answer.speed_up[:, k], answer.half_width[:, k]
-            color = _COLORS[i % len(_COLORS)]
-            _curve(ax, answer, k, color)
+            if k == most_often(answer):
+                _at_ends(ax, k, color, readings)
+            ax.plot(B, up, color=color, label=f"K = {k}")
             if np.isfinite(half).any():
-                ax.fill_between(B, up - half, up + half, color=color, alpha=0.15, linewidth=0)
+                ax.fill_between(B, up - half, up + half, color=color, alpha=0.25, linewidth=0)
         ax.axhline(1.0, color=GREY, linewidth=0.8)
-        if answer.extrapolated.any():
-            ax.plot([], [], color=GREY, linestyle=_DASHED, label="dashed: extrapolated")
         _measured_sizes(ax, answer)
         ax.set_ylabel("speed-up over K = 0")
         batch_axis(ax, answer.most)
@@ -44,16 +46,25 @@ def speed_up_by_batch(answer: Crossover, path: Path) -> Path:
         return save(figure, path)
 
 
-def _curve(ax: "Axes", answer: Crossover, k: int, color: str) -> None:
-    """Draw one speed-up, solid where both prices are measured or between such, dashed where they are not."""
-    B = np.arange(1, answer.most + 1)
-    ran = np.maximum(answer.running[:, k], 1) - 1
-    sure = ~np.isin(np.stack([answer.costs.basis[:, 0], answer.costs.basis[ran, k]]), (ASSUMED, EXTRAPOLATED)).any(
-        axis=0
-    )
-    up = answer.speed_up[:, k]
-    ax.plot(B, up, color=color, linestyle="-" if sure.all() else _DASHED, label=f"K = {k}")
-    ax.plot(B, np.where(sure, up, np.nan), color=color)
+def _at_ends(ax: "Axes", k: int, color: str, readings: Sequence[Reading]) -> None:
+    """Draw a light band between the speed-ups at both ends of the price of a further token."""
+    ends = [each.answer.speed_up[:, k] for each in readings if each.price == "token" and each.answer is not None]
+    if len(ends) < 2:
+        return
+    low, high = ends
+    B = np.arange(1, len(low) + 1)
+    ax.fill_between(B, low, high, color=color, alpha=0.1, linewidth=0, label=f"K = {k}, price of a token at its ends")
+    for each in ends:
+        ax.plot(B, each, color=color, linewidth=0.7, linestyle=":")
+
+
+def _ground(ax: "Axes", answer: Crossover) -> None:
+    """Lay grey under the batch sizes at which the best length rests on extrapolated prices."""
+    made_up = np.concatenate([[False], answer.extrapolated, [False]])
+    edges = np.flatnonzero(made_up[1:] != made_up[:-1])
+    for i, (a, b) in enumerate(zip(edges[::2], edges[1::2], strict=True)):
+        label = "extrapolated" if i == 0 else None
+        ax.axvspan(max(a + 0.5, LEFT), b + 0.5, facecolor=_MADE_UP, linewidth=0, zorder=0, label=label)
 
 
 def acceptance_by_batch(answer: Crossover, path: Path) -> Path:
@@ -78,15 +89,15 @@ def acceptance_by_batch(answer: Crossover, path: Path) -> Path:
         return save(figure, path)
 
 
-def _curves(answer: Crossover) -> list[int]:
-    """Draft lengths to draw: those that are best somewhere, most often first, else spread over all."""
+def curves(answer: Crossover) -> list[int]:
+    """Draft lengths to draw: the two shortest, and the one that is best most often."""
+    return sorted({*answer.lengths[1:3], most_often(answer)})
+
+
+def most_often(answer: Crossover) -> int:
+    """The draft length that is best at most batch sizes, where any is known; the shortest of equals."""
     best = [int(k) for k in answer.best if k]
-    often = sorted(set(best), key=lambda k: (-best.count(k), k))[:_MOST_CURVES]
-    lengths = answer.lengths[1:]
-    for i in np.linspace(0, len(lengths) - 1, _MOST_CURVES).round().astype(int):
-        if len(often) < _MOST_CURVES and lengths[i] not in often:
-            often.append(lengths[i])
-    return sorted(often)
+    return max(sorted(set(best)), key=best.count) if best else answer.lengths[1]
 
 
 def _measured_sizes(ax: "Axes", answer: Crossover) -> None:

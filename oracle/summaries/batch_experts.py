@@ -3,11 +3,13 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from oracle.crossover.formulas import uniform_unique_experts
 from oracle.crossover.jackknife import half_widths
 from oracle.crossover.mixing import MixingCost, measured_and_beyond
 from oracle.crossover.study import Studied
-from oracle.summaries.crossover import around
+from oracle.summaries.crossover_sizes import around
 from oracle.summaries.shares import part
 from oracle.tables import Table, interval_cells, number, with_interval, words
 
@@ -184,6 +186,7 @@ def mixing_said(studied: Studied) -> str:
     """Say what most tenants in the largest batch that was measured cost over one; "" where there is nothing to mix."""
     length = studied.shown_lengths[min(1, len(studied.shown_lengths) - 1)]
     measured, _ = measured_and_beyond(studied.mixing, [length])
+    measured = [each for each in measured if np.isfinite(each.share)]  # NaN: no price there
     if not measured:
         return ""
     most = max(measured, key=lambda each: (each.tenants, each.batch_size))

@@ -1,18 +1,21 @@
 """What is shown of a crossover: intervals, batch sizes, draft lengths, the schedule, limits."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from oracle.crossover.answer import Crossover
-from oracle.crossover.costs import BASES, EXTRAPOLATED
-from oracle.crossover.pays import ON, STATES
-from oracle.intervals import Interval
+from oracle.crossover.costs import BASES
+from oracle.crossover.pays import STATES, UNKNOWN
+from oracle.crossover.readings import Reading
+from oracle.summaries.crossover_headline import headline
+from oracle.summaries.crossover_sizes import BANDS, around, break_evens_table, finite, sizes_table
 from oracle.summaries.crossover_texts import (
     ends_seen,
     exit_notes,
-    headline,
+    floor_bound,
     memory,
     off_base,
     reading_exits,
@@ -20,16 +23,7 @@ from oracle.summaries.crossover_texts import (
     what_is_claimed,
 )
 from oracle.summaries.shares import counted
-from oracle.tables import NOT_AVAILABLE, Column, Row, Table, interval_cells, number, with_interval, words
-
-
-def around(value: float, half: float) -> Interval | None:
-    """Give the interval of a value and its half-width; None where there is none."""
-    return Interval(value - half, value + half) if np.isfinite(value + half) else None
-
-
-def _finite(value: float) -> float | None:
-    return float(value) if np.isfinite(value) else None
+from oracle.tables import NOT_AVAILABLE, Column, Row, Table, interval_cells, number, words
 
 
 def crossover_tables(
@@ -37,19 +31,22 @@ def crossover_tables(
     shown: Sequence[int],
     assumptions: Sequence[str],
     notes: Sequence[str] = (),
-    readings: Sequence[tuple[str, Crossover]] = (),
+    readings: Sequence[Reading] = (),
 ) -> list[Table]:
     """Show a crossover: where speculation pays, batch sizes one by one, the schedule, and what it all rests on.
 
     Parameters
     ----------
     readings
-        The same with other times to read a token of context of a further request, by what that takes.
+        The same at other prices of further tokens and of reading context.
     """
     sizes = [size for size in shown if size <= answer.most]
+    first = [*headline(answer, readings), unclaimed(answer), *exit_notes(answer), floor_bound(answer)]
+    more = [*reading_exits(answer, readings), *notes, *assumptions]
     return [
-        intervals_table(answer, [*reading_exits(readings), *notes, *assumptions]),
-        sizes_table(answer, sizes),
+        intervals_table(answer, [*(said for said in first if said), *more]),
+        sizes_table(answer, sizes, readings),
+        break_evens_table(answer, sizes),
         lengths_table(answer, sizes),
         schedule_table(answer),
         limits_table(answer),
@@ -92,7 +89,7 @@ def intervals_table(answer: Crossover, notes: Sequence[str]) -> Table:
         f"Batch sizes at which some K ≥ 1 pays, of 1 … {answer.most:,}",
         columns,
         rows,
-        [headline(answer), *([unclaimed(answer)] if unclaimed(answer) else []), *exit_notes(answer), *notes],
+        notes,
     )
 
 
@@ -111,77 +108,6 @@ def _end_is(answer: Crossover, last: int) -> str | None:
     return "no draft fits for all beyond" if STATES[answer.states[last]] == "does not fit" else "no price beyond"
 
 
-def _if_extrapolated(answer: Crossover, i: int) -> str:
-    if answer.states[i] != ON or not answer.extrapolated[i]:
-        return ""
-    made_up = EXTRAPOLATED in (answer.costs.basis[i, 0], answer.best_basis[i])
-    return f" if the {'extrapolation' if made_up else 'assumption'} holds"
-
-
-def _size_row(answer: Crossover, B: int) -> dict[str, Any]:
-    i, k = B - 1, int(answer.best[B - 1])
-    up = float(answer.speed_up[i, k]) if k else float("nan")
-    half = float(answer.half_width[i, k]) if k else float("nan")
-    a_token = answer.round_ms[i] / answer.traffic.mean_length / answer.running[i]
-    state = STATES[answer.states[i]]
-    unsure = np.isfinite(half) and not answer.settled[i]
-    return {
-        "batch_size": B,
-        "state": state,
-        "verdict": state + (", not significant" if unsure else _if_extrapolated(answer, i)),
-        "running": int(answer.running[i, k]),
-        "best_length": k or None,
-        "set_length": int(answer.scheduled[i]),
-        **interval_cells("speed_up", _finite(up), around(up, half)),
-        "off_ms_per_token": _finite(a_token[0]),
-        "best_ms_per_token": _finite(a_token[k]) if k else None,
-        "off_unique_experts": float(answer.traffic.unique_experts[i, 0]),
-        "best_unique_experts": float(answer.traffic.unique_experts[max(int(answer.running[i, k]), 1) - 1, k]),
-        "acceptance_needed": _finite(answer.acceptance_needed[i]),
-        "draft_request_ms_most": _finite(answer.draft_request_most_ms[i]) if answer.extrapolated[i] else None,
-        "kv_read_ms_least": _finite(answer.kv_read_needed_ms[i]),
-        "floor_ms_most": _finite(answer.floor_most_ms[i]),
-        "off_rests_on": BASES[answer.costs.basis[i, 0]],
-        "best_rests_on": BASES[answer.best_basis[i]] if k else None,
-    }
-
-
-def sizes_table(answer: Crossover, sizes: Sequence[int]) -> Table:
-    """Show batch sizes one by one."""
-    columns = (
-        number("batch\nsize", "batch_size"),
-        words("speculation", "verdict"),
-        number("best\nK", "best_length"),
-        number("K\nset", "set_length"),
-        with_interval("speed-up\nover K = 0", "speed_up", ".3f"),
-        number("ms/token\nK = 0", "off_ms_per_token", ".3f"),
-        number("best K", "best_ms_per_token", ".3f"),
-        number("experts\nK = 0", "off_unique_experts", ".1f"),
-        number("best K", "best_unique_experts", ".1f"),
-        number("pays from match\nprobability", "acceptance_needed", ".3f"),
-        number("a draft token may take\na further request, ms", "draft_request_ms_most", ".3f"),
-        number("pays if context\ntakes above, ms", "kv_read_ms_least", ".3g"),
-        number("and a compute\nfloor up to, ms", "floor_ms_most", ".3g"),
-        words("K = 0\nrests on", "off_rests_on"),
-        words("best K\nrests on", "best_rests_on"),
-    )
-    notes = [
-        "a draft token may take: for each further request, where that was not measured, so that some K ≥ 1 pays; "
-        "negative: it does not even if drafting for others takes nothing",
-        "pays if: break-evens of two prices, each with the other as it is: reading a token of context of a further "
-        "request (0: whatever it takes), and the compute floor of a token; – where nothing rests on it, or no value "
-        "decides",
-        "ms/token is of the whole batch: a round divided by the tokens all its requests emit",
-        "pays from: the least probability, the same at all positions, with which some K ≥ 1 pays; – is never",
-    ]
-    if np.isfinite(answer.half_width).any():
-        notes.append(
-            "speed-ups are expected and in-sample; 95 % intervals leave clusters out one at a time; those of the best "
-            "K do not count that it was picked, and the latency model is taken as exact"
-        )
-    return Table("batch_sizes", "Speculation by batch size", columns, [_size_row(answer, B) for B in sizes], notes)
-
-
 def lengths_table(answer: Crossover, sizes: Sequence[int]) -> Table:
     """Show the speed-up of every draft length over batch sizes; rows hold round times and experts too."""
     lengths = answer.lengths[1:]
@@ -190,31 +116,36 @@ def lengths_table(answer: Crossover, sizes: Sequence[int]) -> Table:
         row: dict[str, Any] = {"batch_size": B}
         for k in answer.lengths:
             up, half = float(answer.speed_up[B - 1, k]), float(answer.half_width[B - 1, k])
-            row |= interval_cells(f"speed_up_k{k}", _finite(up), around(up, half)) if k else {}
-            row[f"round_ms_k{k}"] = _finite(answer.round_ms[B - 1, k])
+            row |= interval_cells(f"speed_up_k{k}", finite(up), around(up, half)) if k else {}
+            row[f"round_ms_k{k}"] = finite(answer.round_ms[B - 1, k])
             row[f"unique_experts_k{k}"] = float(answer.traffic.unique_experts[B - 1, k])
             row[f"rests_on_k{k}"] = BASES[answer.costs.basis[B - 1, k]]
         rows.append(row)
     columns = [number("batch size", "batch_size"), *(number(f"K = {k}", f"speed_up_k{k}", ".3f") for k in lengths)]
     tokens = ", ".join(f"{answer.traffic.mean_length[k]:.3f}" for k in lengths)
-    notes = (f"mean acceptance length of these K, bonus token included: {tokens}",)
+    notes = [f"mean acceptance length of these K, bonus token included: {tokens}"]
+    if np.isfinite(answer.half_width).any():
+        notes.append(f"95 % intervals stand in the JSON form: {BANDS}")
     return Table("lengths", "Speed-up over K = 0 by batch size and draft length", columns, rows, notes)
 
 
 def schedule_table(answer: Crossover) -> Table:
-    """Show the draft length for each range of batch sizes, and what it gains there."""
+    """Show the draft length for each range of batch sizes, what it gains there, and what is not known of them."""
     rows = []
-    for ((first, last), k), (_, end) in zip(answer.ends(), (each for each, _ in answer.ranges), strict=True):
-        ups = answer.speed_up[first - 1 : end, k] if k else np.ones(1)
+    for first, end, last, k in _parts(answer):
+        part = slice(first - 1, end)
+        ups = answer.speed_up[part, k] if k else np.ones(1)
         rows.append(
             {
                 "from": first,
                 "to": last,
                 "draft_length": k,
-                "speed_up_least": _finite(np.nanmin(ups)),
-                "speed_up_most": _finite(np.nanmax(ups)),
-                "pays_unclaimed": int(answer.unclaimed[first - 1 : end].sum()),
-                "off_filled": int(answer.filled[first - 1 : end].sum()),
+                "speed_up_least": finite(np.nanmin(ups)),
+                "speed_up_most": finite(np.nanmax(ups)),
+                "pays_unclaimed": int(answer.unclaimed[part].sum()),
+                "off_filled": int(answer.filled[part].sum()),
+                "unknown": bool(answer.states[first - 1] == UNKNOWN),
+                "why": _why(answer, part, k),
             }
         )
     columns = (
@@ -223,6 +154,7 @@ def schedule_table(answer: Crossover) -> Table:
         number("K", "draft_length"),
         number("speed-up,\nleast", "speed_up_least", ".3f"),
         number("most", "speed_up_most", ".3f"),
+        words("", "why"),
     )
     claim = what_is_claimed(answer)
     notes = [
@@ -234,15 +166,39 @@ def schedule_table(answer: Crossover) -> Table:
     return Table("schedule", "Draft length by batch size", columns, rows, notes)
 
 
+def _parts(answer: Crossover) -> list[tuple[int, int, int | None, int]]:
+    """Ranges of the schedule cut where unknown batch sizes begin or end: first, last looked at, last, K."""
+    unknown = answer.states == UNKNOWN
+    found: list[tuple[int, int, int | None, int]] = []
+    for ((first, last), k), ((_, end), _) in zip(answer.ends(), answer.ranges, strict=True):
+        cuts = [first - 1, *(first + np.flatnonzero(np.diff(unknown[first - 1 : end]))).tolist(), end]
+        for a, b in pairwise(cuts):
+            found.append((a + 1, b, last if b == end else b, k))
+    return found
+
+
+def _why(answer: Crossover, part: slice, k: int) -> str | None:
+    """Say why K = 0 is set; None where drafts are."""
+    if k:
+        return None
+    states = answer.states[part]
+    if states[0] == UNKNOWN:
+        return "unknown, written as K = 0"
+    small = answer.unclaimed[part]
+    return (
+        "does not pay" if not small.any() else f"{'' if small.all() else 'does not pay, or '}not enough to be claimed"
+    )
+
+
 def limits_table(answer: Crossover) -> Table:
     """Show the limit of large batches, what memory allows, and what an unmeasured K = 0 would have to be."""
     endless = int(np.iinfo(np.int64).max)
     rows = [
         {
             "draft_length": k,
-            "large_batch_speed_up": _finite(answer.limit[k]),
+            "large_batch_speed_up": finite(answer.limit[k]),
             "most_requests": int(answer.most_requests[k]) if answer.most_requests[k] < endless else None,
-            "growth_ms_per_request": _finite(
+            "growth_ms_per_request": finite(
                 answer.costs.growth_ms[0, k] + answer.costs.growth_ms[1, k] * answer.traffic.context_len[k]
             ),
         }
@@ -255,5 +211,7 @@ def limits_table(answer: Crossover) -> Table:
         number("requests\nthat fit", "most_requests"),
     )
     notes = ["large batches: all experts are touched, and only the time of further tokens and contexts still grows"]
+    if np.isnan(answer.costs.token_ms).any():
+        notes.append("–: rests on the price of a further token, which cannot be told (--token-ms)")
     notes += [said for said in (off_base(answer), memory(answer)) if said]
     return Table("limits", "Large batches and memory", columns, rows, notes)

@@ -8,14 +8,15 @@ from collections.abc import Sequence
 
 from oracle.crossover.answer import Crossover
 from oracle.crossover.context_growth import context_growth
-from oracle.crossover.costs import ASSUMED, BETWEEN, EXTRAPOLATED, Scaling, draft_request, token_slope
+from oracle.crossover.costs import ASSUMED, BETWEEN, EXTRAPOLATED, Scaling, draft_request
+from oracle.crossover.token_price import token_price
 from oracle.latency.model import LatencyModel
 
 
 def assumptions(answer: Crossover, model: LatencyModel) -> list[str]:
     """Say on what prices rest that were not measured."""
     basis = answer.costs.basis[:, list(answer.lengths)]
-    said = []
+    said = doubts(model)
     if (basis == ASSUMED).any():
         said.append(f"assumed: a K = 0 round has a base time of {answer.scaling.off_ms:g} ms (--off-ms); measure it")
     if (basis == BETWEEN).any():
@@ -24,7 +25,8 @@ def assumptions(answer: Crossover, model: LatencyModel) -> list[str]:
         return said
     blocks = model.blocks
     measured = ", ".join(str(block.batch_size or 1) for block in blocks)
-    by = "number of tokens in the pass" if answer.scaling.by == "tokens" and len(blocks) == 1 else "draft length"
+    one = len(blocks) == 1 and (blocks[0].batch_size or 1) == 1
+    by = "number of tokens in the pass" if answer.scaling.by == "tokens" and one else "draft length"
     said.append(
         f"extrapolated: batch size {measured} was timed; beyond it beta0 and alpha go by the {by}; "
         f"{prices(answer, model)}"
@@ -37,17 +39,47 @@ def assumptions(answer: Crossover, model: LatencyModel) -> list[str]:
 
 def prices(answer: Crossover, model: LatencyModel) -> str:
     """Say the four prices of what was not timed: further tokens, compute, context, drafting."""
-    scaling, blocks = answer.scaling, model.blocks
-    slope = token_slope(blocks[-1]) if scaling.token_ms is None else scaling.token_ms
-    origin = "slope of beta0 in the model" if scaling.token_ms is None else "--token-ms"
-    if scaling.token_ms is None and len(blocks) > 1:
-        origin = "slope of beta0 within the largest batch size; between the two largest where both have the m"
+    scaling = answer.scaling
     floor = f"{scaling.floor_ms:g} ms, behind its experts" if scaling.floor_ms else "none"
     return (
-        f"price of a further token: {slope:.4g} ms besides its experts ({origin}); compute floor of a token: {floor} "
+        f"price of a further token: {_token(model, scaling, answer.lengths)}; compute floor of a token: {floor} "
         f"(--floor-ms); a token of context of a further request takes {_context(model, scaling, answer.lengths)}; "
         f"drafting takes {_drafting(model, scaling, answer.lengths)}"
     )
+
+
+def doubts(model: LatencyModel) -> list[str]:
+    """Say which coefficients cannot be the time of anything."""
+    said = []
+    for block in model.blocks:
+        below = [(m, alpha) for m, alpha in zip(block.m, block.alpha_ms_per_expert, strict=True) if alpha < 0]
+        if below:
+            at = f"batch size {block.batch_size}, " if len(model.blocks) > 1 else ""
+            said.append(
+                f"{at}alpha is negative at m = {', '.join(str(m) for m, _ in below)} (down to "
+                f"{min(alpha for _, alpha in below):.3g} ms per expert): more experts cannot take less time, and "
+                "larger batches, which touch more, look the faster for it"
+            )
+    return said
+
+
+def _token(model: LatencyModel, scaling: Scaling, lengths: Sequence[int]) -> str:
+    """Say what a further token takes besides its experts, where that is from, and how sure it is."""
+    if scaling.token_ms is not None and not isinstance(scaling.token_ms, str):
+        return f"{scaling.token_ms:.4g} ms besides its experts (--token-ms)"
+    each = [token_price(model, k) for k in lengths]
+    why = sorted({price.untold for price in each if not price.told})
+    lost = f"cannot be told ({'; '.join(why)}): what rests on it is unknown until it is stated (--token-ms)"
+    told = [price for price in each if price.told]
+    if not told:
+        return lost
+    least, most = min(told, key=lambda price: price.ms), max(told, key=lambda price: price.ms)
+    takes = f"{most.ms:.4g}" if least.ms == most.ms else f"{least.ms:.4g} to {most.ms:.4g}"
+    ends = [price.interval for price in told if price.interval is not None]
+    sure = f" [{min(end.low for end in ends):.3g}; {max(end.high for end in ends):.3g}]" if ends else ", no interval"
+    origin = "; ".join(dict.fromkeys(price.origin for price in told))
+    some = f"; for K = {', '.join(str(k) for k, price in zip(lengths, each, strict=True) if not price.told)} it {lost}"
+    return f"{takes} ms{sure} besides its experts ({origin}){some if why else ''}"
 
 
 def _context(model: LatencyModel, scaling: Scaling, lengths: Sequence[int]) -> str:
@@ -74,6 +106,7 @@ def _drafting(model: LatencyModel, scaling: Scaling, lengths: Sequence[int]) -> 
     if not max(each, default=0.0):
         told = "as far as was measured" if len(model.blocks) > 1 and scaling.draft_request_ms is None else ""
         return f"no longer for more requests{told and f', {told}'} (--draft-request-ms)"
-    takes = f"{min(each):.3g}" + ("" if min(each) == max(each) else f" to {max(each):.3g}")
+    least, most = f"{min(each):.3g}", f"{max(each):.3g}"
+    takes = least if least == most else f"{least} to {most}"
     origin = "the two largest batch sizes measured" if scaling.draft_request_ms is None else "--draft-request-ms"
     return f"{takes} ms a token for each further request ({origin}) more"

@@ -1,4 +1,4 @@
-"""A crossover in sentences: the schedule, the exits, and what they hang on."""
+"""A crossover in sentences: exits, what they hang on, what the schedule leaves out."""
 
 from collections.abc import Sequence
 
@@ -7,9 +7,11 @@ from numpy.typing import NDArray
 
 from oracle.crossover.answer import Crossover
 from oracle.crossover.costs import BASES
-from oracle.crossover.pays import ON, STATES
+from oracle.crossover.pays import ON, STATES, TIE, UNKNOWN
+from oracle.crossover.readings import Reading
 
-_MOST_RANGES = 4  # of batch sizes that a sentence names one by one
+MOST_RANGES = 4  # of batch sizes that a sentence names one by one
+_TAKES = {"token": "a further token", "context": "a token of context of a further request"}
 
 
 def ends_seen(answer: Crossover, last: int) -> bool:
@@ -17,41 +19,46 @@ def ends_seen(answer: Crossover, last: int) -> bool:
     return last < answer.most and STATES[answer.states[last]] == "off"
 
 
-def headline(answer: Crossover) -> str:
-    """Say the schedule in one sentence, and what it hangs on."""
-    said = []
-    for (first, last), k in answer.ends():
-        where = f"up to {last:,}" if last is not None else "at every batch size" if first == 1 else "beyond"
-        if last is None and k:
-            where += f" up to {answer.most:,}, the largest looked at"
-        said.append(f"{f'K = {k}' if k else 'no drafts (K = 0)'} {where}")
-    if not answer.extrapolated.any():
-        return ", ".join(said)
-    first = int(np.argmax(answer.extrapolated)) + 1
-    floor = answer.floor_most_ms[answer.extrapolated & (answer.states == ON)]
-    floor = floor[np.isfinite(floor)]
-    hangs = ""
-    if len(floor):
-        hangs = (
-            f"; some K ≥ 1 still pays wherever it does now as long as the compute floor of a token is no more than "
-            f"{floor.min():.3g} ms"
-        )
-    return f"{', '.join(said)}, if prices from batch size {first:,} on are what they are extrapolated to be{hangs}"
-
-
-def exits(answer: Crossover) -> str:
-    """Say the first and the last exit."""
+def exits(answer: Crossover | None) -> str:
+    """Say the first and the last exit, or the one that there is."""
+    if answer is None:
+        return "no answer, a round would take no time or less"
     found = answer.crossings
     if not found.intervals:
-        return f"no K ≥ 1 pays at any batch size up to {answer.most:,}"
+        known = " is known to pay" if (answer.states == UNKNOWN).any() else " pays"
+        return f"no K ≥ 1{known} at any batch size up to {answer.most:,}"
     ends = ((found.intervals[0][1], found.first_exit), (found.intervals[-1][1], found.last_exit))
-    first, last = (f"{end:,}" if end is not None else f"not seen, on to {on:,}" for on, end in ends)
-    return f"first exit: {first}; last exit: {last}"
+    first, last = (f"exit {end:,}" if end is not None else f"exit not seen (on to {on:,})" for on, end in ends)
+    return first if len(found.intervals) == 1 else f"first {first}, last {last}"
 
 
-def reading_exits(readings: Sequence[tuple[str, Crossover]]) -> list[str]:
-    """Say the exits for other times to read the context of further requests."""
-    return [f"if a token of context of a further request takes {name}: {exits(each)}" for name, each in readings]
+def reading_exits(answer: Crossover, readings: Sequence[Reading]) -> list[str]:
+    """Say the exits at other prices; once where all of a price agree, and none that `contested` says."""
+    said = []
+    for price, what in _TAKES.items():
+        ends = bool(_ends(answer, readings, price))
+        of = [(each.takes, exits(each.answer)) for each in readings if each.price == price and not (ends and each.end)]
+        if len(of) > 1 and len({exit_ for _, exit_ in of}) == 1:
+            said.append(f"whether {what} takes {of[0][0]} or {of[-1][0]}: {of[0][1]}")
+        else:
+            said += [f"if {what} takes {takes}: {exit_}" for takes, exit_ in of]
+    return said
+
+
+def contested(answer: Crossover, readings: Sequence[Reading]) -> list[str]:
+    """Say the exits at both ends of each price that leaves them open; none where its ends agree with the answer."""
+    said = []
+    for price, what in _TAKES.items():
+        ends = _ends(answer, readings, price)
+        if ends:
+            said.append(f"if {what} takes {', if '.join(f'{takes}, {exit_}' for takes, exit_ in ends)}")
+    return said
+
+
+def _ends(answer: Crossover, readings: Sequence[Reading], price: str) -> list[tuple[str, str]]:
+    """Give both ends of a price and the exits there; nothing where they are those of the answer."""
+    ends = [(each.takes, exits(each.answer)) for each in readings if each.price == price and each.end]
+    return ends if {exit_ for _, exit_ in ends} - {exits(answer)} else []
 
 
 def exit_notes(answer: Crossover) -> list[str]:
@@ -59,26 +66,34 @@ def exit_notes(answer: Crossover) -> list[str]:
     found = answer.crossings
     said = [exits(answer) + ("; every batch size was looked at, since cost is not monotone" if found.intervals else "")]
     if found.intervals and found.intervals[-1][1] == answer.most:
-        limit = float(np.nanmax(answer.limit[1:], initial=-np.inf))
-        said.append(
-            f"censored: it still pays at {answer.most:,}, and where it stops was not seen; as batches grow without end "
-            f"it {'goes on' if limit > 1 else 'stops'} (speed-up {limit:.3f})"
-        )
+        beyond = large_batches(answer)
+        said.append(f"censored: it still pays at {answer.most:,}, and where it stops was not seen; {beyond}")
     if answer.clipped:
         said.append(
             f"the KV cache holds no more than {answer.most:,} requests without drafts: that ends the batch sizes"
         )
-    full = [i + 1 for i, state in enumerate(answer.states) if STATES[state] == "does not fit"]
-    if full:
+    full = np.asarray([STATES[state] == "does not fit" for state in answer.states])
+    if full.any():
         said.append(
-            f"does not fit at {len(full):,} of them (first {full[0]}, last {full[-1]}): the KV cache holds drafts of "
-            "fewer requests; those that run are compared with all without drafts, and the schedule takes the faster"
+            f"does not fit at {sizes_said(full)}: the KV cache holds drafts of fewer requests; those that run are "
+            "compared with all without drafts, and the schedule takes the faster"
         )
-    unknown = [i + 1 for i, state in enumerate(answer.states) if STATES[state] == "unknown"]
-    if unknown:
+    return [*said, *unknown(answer)]
+
+
+def unknown(answer: Crossover) -> list[str]:
+    """Say where it is not known whether speculation pays, and why."""
+    said = []
+    if answer.untold.any():
         said.append(
-            f"unknown at {len(unknown):,} of them (first {unknown[0]}, last {unknown[-1]}): K = 0 or every K ≥ 1 has "
-            "no price there; time rounds with draft length 0, or assume a base time with --off-ms"
+            f"unknown at {sizes_said(answer.untold)}: the price of a further token cannot be told from the latency "
+            "model; time longer drafts or larger batches, or state it with --token-ms"
+        )
+    rest = (answer.states == UNKNOWN) & ~answer.untold
+    if rest.any():
+        said.append(
+            f"unknown at {sizes_said(rest)}: K = 0 or every K ≥ 1 has no price there; time rounds with draft length 0 "
+            "and of such batch sizes, or assume a base time with --off-ms"
         )
     return said
 
@@ -97,25 +112,33 @@ def unclaimed(answer: Crossover) -> str:
     if off.any():
         most = float(answer.speed_up[np.arange(answer.most), answer.best][off].max())
         said.append(
-            f"K = 0 is set too at {_sizes(off)} where some K ≥ 1 pays, but not {what_is_claimed(answer)} "
+            f"K = 0 is set too at {sizes_said(off)} where some K ≥ 1 pays, but not {what_is_claimed(answer)} "
             f"(speed-up at most {most:.3f})"
         )
     if on.any():
         said.append(
-            f"drafts go on at {_sizes(on)} where none is faster {what_is_claimed(answer)}, as a further range would "
-            "cost more than it saves"
+            f"drafts go on at {sizes_said(on)} where none is faster {what_is_claimed(answer)}, as a further range "
+            "would cost more than it saves"
         )
     return "; ".join(said)
 
 
-def _sizes(which: NDArray[np.bool_]) -> str:
+def ranges_said(which: NDArray[np.bool_]) -> str:
     """Say batch sizes as ranges: all of them where there are few, else how many and the ends."""
     edges = np.flatnonzero(np.diff(np.concatenate([[False], which, [False]]).astype(np.int8)))
     ends = list(zip(edges[::2] + 1, edges[1::2], strict=True))
     ranges = [f"{a:,}" if a == b else f"{a:,} … {b:,}" for a, b in ends]
-    if len(ranges) > _MOST_RANGES:
-        return f"{int(which.sum()):,} batch sizes between {edges[0] + 1:,} and {edges[-1]:,}"
-    return f"batch size{'s' if which.sum() > 1 else ''} {', '.join(ranges)}"
+    if len(ranges) > MOST_RANGES:
+        return f"{int(which.sum()):,} between {edges[0] + 1:,} and {edges[-1]:,}"
+    return ", ".join(ranges)
+
+
+def sizes_said(which: NDArray[np.bool_]) -> str:
+    """Say batch sizes with the word before them."""
+    ranges = ranges_said(which)
+    if " between " in ranges:
+        return ranges.replace(" between ", " batch sizes between ")
+    return f"batch size{'s' if which.sum() > 1 else ''} {ranges}"
 
 
 def off_base(answer: Crossover) -> str:
@@ -130,15 +153,30 @@ def off_base(answer: Crossover) -> str:
     return f"at batch size 1 some K ≥ 1 pays if the base time of a K = 0 round is above {needed:.2f} ms; {said}"
 
 
-def large_batches(answer: Crossover) -> str:
-    """Say what becomes of the best K >= 1 as batches grow without end; "" where that is not known."""
-    if not np.isfinite(answer.limit[1:]).any():
+def floor_bound(answer: Crossover) -> str:
+    """Say up to which compute floor the answer holds wherever some K >= 1 pays; "" where nothing rests on it."""
+    floor = answer.break_evens.floor_most_ms[answer.extrapolated & (answer.states == ON)]
+    floor = floor[np.isfinite(floor)]
+    if not len(floor):
         return ""
-    k = 1 + int(np.nanargmax(answer.limit[1:]))
     return (
-        f"as batches grow without end and touch all experts, K = {k} is the best K ≥ 1, with a speed-up of "
-        f"{answer.limit[k]:.3f}: it {'pays' if answer.limit[k] > 1 else 'does not pay'} there"
+        "some K ≥ 1 still pays wherever it does now as long as the compute floor of a token is no more than "
+        f"{floor.min():.3g} ms"
     )
+
+
+def large_batches(answer: Crossover) -> str:
+    """Say what becomes of the best K >= 1 as batches grow without end."""
+    drafted = answer.limit[1:]
+    if not np.isfinite(drafted).any():
+        why = "the price of a further token cannot be told" if np.isnan(answer.costs.token_ms[0]) else "no price"
+        return f"what becomes of it as batches grow without end is not known: {why}"
+    k = 1 + int(np.argmax(np.nan_to_num(drafted, nan=-np.inf) >= np.nanmax(drafted) * (1 - TIE)))
+    where, limit = "as batches grow without end and touch all experts,", float(answer.limit[k])
+    if abs(limit - 1) <= TIE:
+        return f"{where} no K ≥ 1 pays: the best is as fast as K = 0, no faster"
+    pays = "pays" if limit > 1 else "does not pay"
+    return f"{where} K = {k} is the best K ≥ 1, with a speed-up of {limit:.3f}: it {pays} there"
 
 
 def memory(answer: Crossover) -> str:
