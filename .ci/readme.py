@@ -54,7 +54,10 @@ def output_of(command: str) -> str:
             if words[0] != "draft-oracle":
                 raise ValueError(f"only draft-oracle commands are run, not {each!r}")
             call = [sys.executable, "-m", "oracle", *words[1:]]
-            text = subprocess.run(call, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+            done = subprocess.run(call, cwd=ROOT, check=False, capture_output=True, text=True)
+            if done.returncode:
+                sys.exit(f"{each.strip()}: exit code {done.returncode}\n{done.stderr}")
+            text = done.stdout
     for cut in cuts:
         kind, argument = cut.split(" ", 1)
         if kind == "section":

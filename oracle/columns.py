@@ -8,6 +8,8 @@ from numpy.typing import NDArray
 
 from oracle.errors import InputError, printable
 
+_FLOATS = {"halffloat": "float16", "float": "float32", "double": "float64"}  # the others are called as in NumPy
+
 
 def whole_table(table: Any, source: str) -> pa.Table:
     """Give what hands out Arrow data as a table whose lists and texts lie within their buffers.
@@ -132,9 +134,9 @@ def _widened(column: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Array:
 def numpy_of(column: pa.ChunkedArray | pa.Array) -> NDArray[Any]:
     """Read numbers, without a copy where they are one array; what stands where they are null means nothing.
 
-    `to_numpy` imports pandas, which takes longer than to solve a small trace.
+    `to_numpy` imports pandas, which takes longer than to solve a small trace; so does `to_pandas_dtype` of pyarrow 20.
     """
-    dtype = np.dtype(column.type.to_pandas_dtype())
+    dtype = np.dtype(_FLOATS.get(str(column.type), str(column.type)))
     if isinstance(column, pa.ChunkedArray):
         parts = [numpy_of(chunk) for chunk in column.chunks] or [np.zeros(0, dtype)]
         return parts[0] if len(parts) == 1 else np.concatenate(parts)

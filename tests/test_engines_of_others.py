@@ -3,7 +3,9 @@
 import sys
 from pathlib import Path
 
+import dask
 import duckdb
+import polars
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -54,18 +56,18 @@ def test_duckdb(folder, model, decisions) -> None:
 
 
 def test_polars(folder, model, decisions) -> None:
-    polars = pytest.importorskip("polars", reason="tested where Polars is installed")
     frame = polars.read_parquet(f"{folder}/*.parquet")
     found = polars.from_arrow(pa.Table.from_batches(solve_batches(frame, model), SCHEMA))
     assert by_generation(found.to_arrow()).equals(by_generation(decisions))
 
 
+@pytest.mark.spark
 def test_spark(folder, model, decisions, monkeypatch: pytest.MonkeyPatch) -> None:
-    spark_sql = pytest.importorskip("pyspark.sql", reason="tested where Spark and Java are installed")
+    from pyspark.sql import SparkSession  # noqa: PLC0415
     from pyspark.sql.pandas.types import from_arrow_schema  # noqa: PLC0415
 
     monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
-    spark = spark_sql.SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+    spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
     try:
         rows = spark.read.parquet(str(folder)).mapInArrow(
             lambda batches: solve_batches(batches, model), from_arrow_schema(SCHEMA)
@@ -77,7 +79,6 @@ def test_spark(folder, model, decisions, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_dask(folder, model, decisions) -> None:
-    dask = pytest.importorskip("dask", reason="tested where Dask is installed")
     solved = dask.delayed(lambda path: pa.Table.from_batches(solve_batches(pq.read_table(path), model), SCHEMA))
     found = dask.compute(*map(solved, sorted(folder.iterdir())), scheduler="threads")
     assert pa.concat_tables(found).combine_chunks().equals(decisions.cast(SCHEMA).combine_chunks())
@@ -91,11 +92,14 @@ def test_batches_without_rows_are_passed_over(model) -> None:
 
 def test_a_faulty_batch_is_refused_under_the_name_given(folder, model) -> None:
     table = pq.read_table(folder / "part-0.parquet")
-    with pytest.raises(InputError, match=r"^partition 3: carries draft lengths up to 10|k_max is 20|k-max"):
+    with pytest.raises(InputError) as refused:
         list(solve_batches(table, model, k_max=20, source="partition 3"))
+    assert str(refused.value) == "partition 3: k_max is 20, but the trace carries draft lengths up to 10; lower --k-max"
     wrong = table.drop_columns("match_prob")
-    with pytest.raises(InputError, match=r"^partition 3: .*match_prob"):
+    with pytest.raises(InputError) as refused:
         list(solve_batches(wrong, model, source="partition 3"))
+    said = "partition 3: holds neither match_prob nor match_probs; one of them is required; the columns there: "
+    assert str(refused.value) == said + ", ".join(wrong.column_names)
 
 
 def test_the_schema_is_that_of_the_decisions_file(decisions) -> None:

@@ -146,7 +146,8 @@ def test_texts_that_repeat_the_one_before(tmp_path, version):
 
 
 def test_a_schema_a_thousand_deep(tmp_path):
-    assert "cannot be read" in refusal(load_traces, saved(tmp_path, bombs.deep_schema(1000)))
+    said = refusal(load_traces, saved(tmp_path, bombs.deep_schema(1000)))
+    assert "cannot be read" in said or "the required column generation" in said, "pyarrow 20 reads the schema"
 
 
 def test_rows_that_are_not_there(tmp_path):

@@ -14,15 +14,47 @@ from oracle.errors import InputError
 from oracle.policies import Capped, Confidence, Slope, Static, Survival, Training, inputs_of, lengths_of, parse_policy
 from oracle.traces import Traces
 
+# Whether an engine knows at a round's start all that the policy looks at, and whether a column's word is taken for it.
+WHAT_FORMS_ARE = {
+    "static:0": "online",
+    "static:12@max=3": "online",
+    "confidence:0.5": "online",
+    "confidence:0.25@keep": "online",
+    "confidence:1.0@max=4@min=2": "online",
+    "survival:0.25": "online",
+    "survival:0.125@keep": "online",
+    "goodput": "online",
+    "slope:0.5": "online",
+    "slope:8.0@max=2": "online",
+    "budget": "online",
+    "logged": "online",
+    "survival!:0.25": "looks ahead",
+    "survival!:0.25@keep": "looks ahead",
+    "goodput!": "looks ahead",
+    "goodput!@max=3": "looks ahead",
+    "slope!:2.0": "looks ahead",
+    "blind": "looks ahead",
+    "blind:refitted": "looks ahead",
+    "blind@min=1": "looks ahead",
+    "oracle": "looks ahead",
+    "oracle@max=2": "looks ahead",
+    "column:my lengths": "claimed",
+    "column:a:b@min=1": "claimed",
+}
 
-@pytest.mark.parametrize("text", [*ONLINE, *INFORMED, "budget", "logged", "oracle", "blind", "blind:refitted",
-                                  "static:0", "static:12@max=3", "column:my lengths", "column:a:b@min=1"])  # fmt: skip
-def test_text_forms_round_trip(text: str) -> None:
+
+@pytest.mark.parametrize(("text", "kind"), WHAT_FORMS_ARE.items())
+def test_text_forms_round_trip_and_say_what_they_are(text: str, kind: str) -> None:
     policy = parse_policy(text)
     assert str(policy) == text
     assert parse_policy(str(policy)) == policy
-    assert policy.claimed == text.startswith("column:")
-    assert policy.online == (not (text in ("oracle", "blind", "blind:refitted") or "!" in text or policy.claimed))
+    assert policy.online == (kind == "online")
+    assert policy.claimed == (kind == "claimed")
+
+
+def test_every_online_and_informed_form_of_the_other_tests_is_what_they_take_it_for() -> None:
+    assert all(parse_policy(text).online for text in ONLINE)
+    assert not any(parse_policy(text).online for text in INFORMED)
 
 
 @given(st.floats(0, 1), st.booleans(), st.floats(0, 1e6), st.integers(0, 128))
