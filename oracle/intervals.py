@@ -8,6 +8,9 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
 LEVEL = 0.95
+FEW_CLUSTERS = 10  # below, intervals of resampled clusters cover less than they say
+FEW = "few clusters"
+NOT_SIGNIFICANT = "not significant"
 
 
 @dataclass(frozen=True)
@@ -16,6 +19,24 @@ class Interval:
 
     low: float
     high: float
+
+
+def doubt_about(interval: Interval | None, clusters: int) -> str:
+    """What speaks against claiming a difference: `few clusters`, `not significant`; "" if nothing does.
+
+    The one rule for all: a difference is significant where `FEW_CLUSTERS` clusters or more were resampled and its
+    interval leaves 0 out.
+
+    Parameters
+    ----------
+    interval
+        95 % interval of the difference; None where a resample is undefined or there is one cluster.
+    clusters
+        How many were resampled.
+    """
+    if clusters < FEW_CLUSTERS:
+        return FEW
+    return NOT_SIGNIFICANT if interval is None or interval.low <= 0 <= interval.high else ""
 
 
 def interval_ends(drawn: NDArray[np.float64], clusters: int) -> NDArray[np.float64]:

@@ -5,8 +5,9 @@ from numpy.typing import NDArray
 
 from oracle.ablation import ShiftSums
 from oracle.analysis import BatchResult
+from oracle.expert_sources import ExpertSources
 from oracle.scores import ScoreSums
-from oracle.unit_sums import DistinctNames, ExpertSources, add_rows
+from oracle.unit_sums import DistinctNames, add_rows
 
 _SOURCES = ("recorded", "routing")
 

@@ -47,23 +47,6 @@ class DistinctNames:
         return len(self._hashes)
 
 
-class ExpertSources:
-    """Where the unique experts of batches come from."""
-
-    def __init__(self) -> None:
-        self._holds_positions: dict[str, bool] = {}
-
-    def add(self, name: str, positions: int) -> None:
-        """Note a batch's source."""
-        self._holds_positions[name] = self._holds_positions.get(name, False) or positions > 0
-
-    @property
-    def names(self) -> list[str]:
-        """All sources, sorted: batches without positions do not count, if any holds some."""
-        filled = [name for name, holds_positions in self._holds_positions.items() if holds_positions]
-        return sorted(filled or list(self._holds_positions)[:1])
-
-
 class _Apart:
     """Names that are kept apart up to a number of them, and what a name becomes beyond."""
 

@@ -11,7 +11,6 @@ from sklearn.model_selection import GroupKFold, cross_val_predict
 from statsmodels.robust.scale import mad
 from statsmodels.stats.diagnostic import het_breuschpagan
 
-from oracle.errors import InputError
 from oracle.latency.diagnostics.residuals import residual_diagnostics
 from oracle.latency.evidence import gather_evidence
 from oracle.rounds import Rounds
@@ -133,24 +132,19 @@ def share_by_hand(residual, block):
     return common / (common + within)
 
 
-def test_drift_of_blocks_that_are_known(examined):
-    frame, _, ols, _ = examined
-    index = frame["round_index"].to_numpy(dtype=float)
-    found = residual_diagnostics(evidence_of(frame), block=264).drift
-    block = np.floor((index - index.min()) / 264)
-    assert (found.order, found.block, found.given, found.blocks) == ("round_index", 264, True, len(np.unique(block)))
+def test_drift_of_the_blocks_found_by_hand(examined):
+    frame, _, ols, residuals = examined
+    found, index = residuals.drift, frame["round_index"].to_numpy(dtype=float)
+    block = np.floor((index - index.min()) / found.block)
+    assert (found.order, found.blocks) == ("round_index", len(np.unique(block)))
     assert close(found.share_of_variance, share_by_hand(ols.resid, block), 1.0)
     of_cluster = pd.Series(ols.resid).groupby(frame["cluster"].to_numpy()).transform("mean").to_numpy()
     assert close(found.share_within_clusters, share_by_hand(ols.resid - of_cluster, block), 1.0)
 
 
-def test_tiny_moe_drifts_by_blocks_whatever_size_is_tried():
-    evidence = evidence_of(pd.read_parquet(FOLDER / "rounds.parquet"))
-    known = residual_diagnostics(evidence, block=264).drift
-    assert known.share_of_variance == pytest.approx(0.63, abs=0.01)  # what its README says
-    found = residual_diagnostics(evidence).drift
-    assert found.share_of_variance == pytest.approx(0.63, abs=0.03)
-    assert not found.given
+def test_tiny_moe_drifts_by_blocks():
+    found = residual_diagnostics(evidence_of(pd.read_parquet(FOLDER / "rounds.parquet"))).drift
+    assert found.share_of_variance == pytest.approx(0.63, abs=0.03)  # what its README says of blocks of 264 rounds
     assert found.likelihood_ratio > 1000
     assert found.lowest_percent < -5 < 5 < found.highest_percent
 
@@ -256,11 +250,9 @@ def test_one_cluster_has_no_intervals_and_nothing_held_out():
 
 def test_blocks_that_are_no_blocks():
     evidence = evidence_of(simulated(rounds_per_k=60, questions=6, ks=(1, 2)))
-    with pytest.raises(InputError) as fault:
-        residual_diagnostics(evidence, block=0)
-    assert str(fault.value) == "block is 0; the size of a block of consecutive rounds is positive"
-    assert residual_diagnostics(evidence, block=1).drift is None
-    assert residual_diagnostics(evidence, block=1000).drift is None
+    assert residual_diagnostics(evidence).drift is not None
+    at_once = simulated(rounds_per_k=60, questions=6, ks=(1, 2)).assign(round_index=7)
+    assert residual_diagnostics(evidence_of(at_once)).drift is None
     few = simulated(rounds_per_k=30, questions=6, ks=(1, 2))
     assert residual_diagnostics(evidence_of(few)).drift is None
 

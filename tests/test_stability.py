@@ -62,7 +62,6 @@ def test_counts_and_regret_equal_a_naive_solve_of_every_draw(problem: strategies
     assert (found.optimal == counts).all()
     np.testing.assert_array_equal(found.value_ms, value)
     np.testing.assert_allclose(found.regret_ms, regret / len(draws), rtol=1e-12, atol=1e-12)
-    np.testing.assert_allclose(found.draft_length_share.sum(axis=1), 1.0)
     others = [
         {k: n for k, n in enumerate(row) if n and k != best}
         for row, best in zip(counts.tolist(), oracle.draft_length.tolist(), strict=True)

@@ -24,13 +24,14 @@ from oracle.contrasts.groups import (
 from oracle.contrasts.sums import GroupFold, GroupSums, GroupTotals
 from oracle.costs import LengthCosts, LengthRange, length_costs
 from oracle.errors import InputError
+from oracle.expert_sources import ExpertSources
 from oracle.latency.model import LatencyModel
 from oracle.pipeline import in_order
 from oracle.prices import priced_problem
 from oracle.problem import ExpertSource
 from oracle.solver import solve, visits
 from oracle.traces import Traces
-from oracle.unit_sums import DistinctNames, ExpertSources
+from oracle.unit_sums import DistinctNames
 
 NEEDED = ("token_text", *steps.DRAFT_COLUMNS, "experts", "new_experts", "unique_experts", "cluster")
 

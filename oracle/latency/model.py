@@ -15,8 +15,7 @@ from typing import Any, NoReturn
 from oracle.errors import Faults, InputError
 from oracle.files import read_text, shown
 from oracle.latency.model_checks import check_batch_sizes, check_draft, check_number, check_verify
-from oracle.latency.model_file import FORMAT, VERIFY_KEYS, VERSION, read_blocks
-from oracle.latency.strict_json import write_readably
+from oracle.latency.model_file import VERIFY_KEYS, read_blocks, write_blocks
 from oracle.outputs import atomic_output
 
 
@@ -208,24 +207,7 @@ class LatencyModel:
 
     def to_json(self) -> str:
         """Give the model as readable JSON; `from_json` gives the same model back."""
-        blocks = self.blocks
-        rest = [{"draft": dict(vars(block.draft)), "reject_ms": block.reject_ms} for block in blocks]
-        shared = {key: value for key, value in rest[0].items() if all(other[key] == value for other in rest)}
-        verify = [
-            ({} if block.batch_size is None else {"batch_size": block.batch_size})
-            | {key: getattr(block, key) for key in VERIFY_KEYS}
-            | {key: value for key, value in own.items() if key not in shared}
-            for block, own in zip(blocks, rest, strict=True)
-        ]
-        tree: dict[str, Any] = {
-            "format": FORMAT,
-            "version": VERSION,
-            "verify": verify if self.batch_sizes else verify[0],
-            **shared,
-        }
-        if self.fit is not None:
-            tree["fit"] = self.fit
-        return write_readably(tree) + "\n"
+        return write_blocks([vars(block) | {"draft": dict(vars(block.draft))} for block in self.blocks], self.fit)
 
     def save(self, path: str | Path) -> None:
         """Write the model file; it appears whole or not at all."""

@@ -1,11 +1,11 @@
-"""A latency model's JSON, read strictly into checked values: one block, or one for each batch size."""
+"""A latency model's JSON: checked values read strictly and written, one block or one for each batch size."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from oracle.errors import Faults, InputError, printable
 from oracle.latency.model_checks import check_batch_sizes, check_draft, check_keys, check_number, check_verify, kind_of
-from oracle.latency.strict_json import read_strictly
+from oracle.latency.strict_json import read_strictly, write_readably
 
 FORMAT = "draft-oracle/latency-model"
 VERSION = 1
@@ -61,6 +61,28 @@ def read_blocks(text: str, source: str) -> tuple[list[dict[str, Any]], Mapping[s
     faults.raise_if_any()
     defaults = {"draft": draft, "reject_ms": tree.get("reject_ms", 0.0)}
     return [defaults | block for block in blocks], fit
+
+
+def write_blocks(blocks: Sequence[Mapping[str, Any]], fit: Mapping[str, Any] | None) -> str:
+    """Write as readable JSON what `read_blocks` gives back; what all blocks share is written once."""
+    rest = [{"draft": block["draft"], "reject_ms": block["reject_ms"]} for block in blocks]
+    shared = {key: value for key, value in rest[0].items() if all(other[key] == value for other in rest)}
+    verify = [
+        ({} if block["batch_size"] is None else {"batch_size": block["batch_size"]})
+        | {key: block[key] for key in VERIFY_KEYS}
+        | {key: value for key, value in own.items() if key not in shared}
+        for block, own in zip(blocks, rest, strict=True)
+    ]
+    several = any(block["batch_size"] is not None for block in blocks)
+    tree: dict[str, Any] = {
+        "format": FORMAT,
+        "version": VERSION,
+        "verify": verify if several else verify[0],
+        **shared,
+    }
+    if fit is not None:
+        tree["fit"] = fit
+    return write_readably(tree) + "\n"
 
 
 def _several(tree: Mapping[str, Any], source: str, faults: Faults) -> list[dict[str, Any]]:

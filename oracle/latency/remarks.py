@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 
+from oracle.intervals import FEW_CLUSTERS
 from oracle.latency.draft import DraftFit
 from oracle.latency.metrics import HeldOut
 from oracle.latency.tables import CoefficientRow, CoefficientTable, Counts
 
-FEW_CLUSTERS = 10
 FEW_ROUNDS = 30
 
 
@@ -86,6 +86,13 @@ def _on_coefficients(joint: CoefficientTable) -> Iterator[str]:
                 "cannot take less "
                 "time; this target's time may not depend on unique experts, or the rounds are too few"
             )
+    below = [row.m for row in joint.rows if row.beta0_ms.value < 0]
+    if below:
+        yield (
+            f"{_listed(below)}: beta0, the time of a pass that touches no expert in no context, is negative: the line "
+            "holds only near the experts and contexts that were measured, and what a change of experts or context "
+            "saves is overstated"
+        )
     unclear = [row.m for row in own if row.alpha_ms_per_expert.spans_zero()]
     if unclear:
         yield f"{_listed(unclear)}: alpha cannot be told from 0 (its 95 % interval holds 0)"

@@ -67,6 +67,9 @@ class Figure:
         return table.startswith(tuple(begin + self.of for begin in FIGURES[self.kind]))
 
 
+_Drawn = Callable[[str, str, Callable[[Path], Path]], Figure]  # of a kind and a caption
+
+
 def report_tables(result: FitResult, diagnosis: Diagnosis) -> list[Table]:
     """All tables of a fit at one batch size: doubts about units, verdicts, then what they rest on, where possible."""
     d = diagnosis
@@ -137,18 +140,32 @@ def _untested(reasons: Mapping[str, str]) -> list[Table]:
 
 def write_figures(result: FitResult, diagnosis: Diagnosis, folder: Path, suffix: str = "") -> Iterator[Figure]:
     """Draw every figure that there is something to show of; `suffix` tells batch sizes apart."""
-    d, joint = diagnosis, result.joint
-    n = f"{result.counts.verify_rounds:,} rounds, {result.counts.clusters:,} clusters"
 
     def drawn(kind: str, caption: str, draw: Callable[[Path], Path], number: int = 0, of: str = "") -> Figure:
         name = f"{kind}-{number}" if number else kind
         return Figure(draw(folder / f"{name}{suffix}.svg").name, kind, caption, of)
 
+    yield from _fit_figures(result, diagnosis.evidence, drawn)
+    yield from _factor_figures(diagnosis, drawn)
+    yield from _evidence_figures(diagnosis, result, drawn)
+    for i, compared in enumerate(diagnosis.columns, 1):
+        yield drawn(
+            "columns",
+            f"Alpha by m fitted on {printable(compared.a)} and on {printable(compared.b)}, each m by itself (intervals "
+            "over all m: in the table).",
+            partial(evidence_figures.columns_by_m, compared),
+            i,
+            compared.b,
+        )
+
+
+def _fit_figures(result: FitResult, evidence: Evidence, drawn: _Drawn) -> Iterator[Figure]:
+    n = f"{result.counts.verify_rounds:,} rounds, {result.counts.clusters:,} clusters"
     yield drawn(
         "time-by-experts",
         "Verification time against unique experts, a sample of the rounds at each m; line: the joint fit at the mean "
         f"context of that m ({n}).",
-        lambda path: fit_figures.time_by_experts(d.evidence, joint, path),
+        lambda path: fit_figures.time_by_experts(evidence, result.joint, path),
     )
     yield drawn(
         "coefficients",
@@ -163,41 +180,9 @@ def write_figures(result: FitResult, diagnosis: Diagnosis, folder: Path, suffix:
             "step takes (the first time holds what every draft costs, so this begins at the second length).",
             lambda path: fit_figures.draft_by_length(result, path),
         )
-    yield from _factor_figures(d, drawn)
-    searches = [search for search in (d.levels, d.regimes) if search is not None]
-    if searches:
-        yield drawn(
-            "regimes",
-            "Alpha by m with the levels of the regimes found, and the share of bootstrap resamples that find each "
-            "boundary; bars: 95 % CR3 intervals.",
-            lambda path: evidence_figures.regimes_by_m(searches, joint, path),
-        )
-    one_m, all_m, residuals = d.robust_at_one_m, d.robust_joint, d.residuals
-    if one_m is not None and all_m is not None:
-        yield drawn(
-            "robustness",
-            "Alpha at one m and c under each check; first row: the full fit with its 95 % CR3 interval.",
-            lambda path: evidence_figures.robustness_checks(one_m, all_m, path),
-        )
-    if residuals is not None:
-        yield drawn(
-            "residuals",
-            "Mean residuals in bins of equal size; bars: 95 % intervals, clustered.",
-            lambda path: residuals_in_bins(residuals, path),
-        )
-
-    for i, compared in enumerate(d.columns, 1):
-        yield drawn(
-            "columns",
-            f"Alpha by m fitted on {printable(compared.a)} and on {printable(compared.b)}, each m by itself (intervals "
-            "over all m: in the table).",
-            partial(evidence_figures.columns_by_m, compared),
-            i,
-            compared.b,
-        )
 
 
-def _factor_figures(d: Diagnosis, drawn: Callable[[str, str, Callable[[Path], Path]], Figure]) -> Iterator[Figure]:
+def _factor_figures(d: Diagnosis, drawn: _Drawn) -> Iterator[Figure]:
     factors, standardised, ladder, forms = d.factors, d.standardised, d.ladder, d.budget_forms
     if factors is not None:
         yield drawn(
@@ -217,6 +202,30 @@ def _factor_figures(d: Diagnosis, drawn: Callable[[str, str, Callable[[Path], Pa
             "Left: held-out error along the ladder of specifications, 95 % t intervals over the folds. Right: error "
             "at each K, known to the model or left out of it.",
             lambda path: factor_figures.specifications(ladder, forms, path),
+        )
+
+
+def _evidence_figures(d: Diagnosis, result: FitResult, drawn: _Drawn) -> Iterator[Figure]:
+    searches = [search for search in (d.levels, d.regimes) if search is not None]
+    if searches:
+        yield drawn(
+            "regimes",
+            "Alpha by m with the levels of the regimes found, and the share of bootstrap resamples that find each "
+            "boundary; bars: 95 % CR3 intervals.",
+            lambda path: evidence_figures.regimes_by_m(searches, result.joint, path),
+        )
+    one_m, all_m, residuals = d.robust_at_one_m, d.robust_joint, d.residuals
+    if one_m is not None and all_m is not None:
+        yield drawn(
+            "robustness",
+            "Alpha at one m and c under each check; first row: the full fit with its 95 % CR3 interval.",
+            lambda path: evidence_figures.robustness_checks(one_m, all_m, path),
+        )
+    if residuals is not None:
+        yield drawn(
+            "residuals",
+            "Mean residuals in bins of equal size; bars: 95 % intervals, clustered.",
+            lambda path: residuals_in_bins(residuals, path),
         )
 
 

@@ -71,11 +71,6 @@ class DecisionDraws:
         return int(self.value_ms.shape[1])
 
     @property
-    def draft_length_share(self) -> NDArray[np.float64]:
-        """Share of the draws in which each length is optimal, (N, K + 1)."""
-        return self.optimal / self.draws
-
-    @property
     def probability(self) -> NDArray[np.float64]:
         """Share of the draws in which k* is optimal, (N,)."""
         return self.optimal[np.arange(len(self.optimal)), self.draft_length] / self.draws

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from oracle.costs import LengthCosts, LengthRange, length_costs
 from oracle.errors import InputError
+from oracle.expert_sources import ExpertSources
 from oracle.latency.draws import Draws
 from oracle.latency.model import LatencyModel
 from oracle.one_walk import Walker, one_walk
@@ -24,7 +25,7 @@ from oracle.stability.corpus import CorpusTally, Quantity, StaticChance
 from oracle.stability.decisions import decide, draw_costs, rows_table
 from oracle.stability.tally import StabilityRow, StabilityTally
 from oracle.traces import Traces
-from oracle.unit_sums import ArraySums, ExpertSources
+from oracle.unit_sums import ArraySums
 
 
 @dataclass(frozen=True)

@@ -191,7 +191,7 @@ def _spread(spread: Heteroscedasticity) -> Table:
 
 def _drift(drift: BlockDrift) -> Table:
     facts: list[Fact] = [
-        ("block", f"size of a block ({'given' if drift.given else 'found'})", drift.block, drift.order),
+        ("block", "size of a block (found)", drift.block, drift.order),
         ("blocks", "blocks", drift.blocks, ""),
         ("rounds_in_block", "rounds in a block", drift.rounds_in_block, ""),
         ("share_of_variance_percent", "residual variance common to a block", _percent(drift.share_of_variance), "%"),

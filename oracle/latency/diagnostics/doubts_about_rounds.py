@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from oracle.intervals import FEW_CLUSTERS
 from oracle.latency.diagnostics.column_comparison import ColumnComparison
 from oracle.latency.diagnostics.drift import BlockDrift
 from oracle.latency.diagnostics.far_rounds import SWOLLEN, Disagreement
@@ -25,7 +26,6 @@ HALVES_APART = 4.0  # CR3 errors: the shift of a half is about normal; in clean 
 ONE_CLUSTER = 0.5  # of the CR3 variance of a coefficient
 FAR_PERCENT = 5.0  # that the coefficient moves without it
 UNEVEN, UNEVEN_P = 1.5, 0.01  # spread of residuals at slow over fast rounds
-FEWEST_CLUSTERS = 10  # below it one cluster makes a large part of any variance
 HEAVY = 4 * 0.0027  # share beyond 3 sd: four times that of the normal distribution
 BENT_PERCENT = 5.0  # of a mean draft time
 
@@ -137,7 +137,7 @@ def on_pulls(robust: Robustness) -> Iterator[WeakSpot]:
                 f"{check.name}{f' {check.of}' if check.of else ''}: {what} moves by {_signed(shift.percent)} %, "
                 f"{abs(shift.errors or 0.0):.1f} standard errors{more}; {words}",
             )
-    if robust.clusters < FEWEST_CLUSTERS:
+    if robust.clusters < FEW_CLUSTERS:
         return
     heavy = [pull for pull in robust.pulls if (pull.share_of_variance or 0.0) > ONE_CLUSTER]
     for cluster in dict.fromkeys(pull.cluster for pull in heavy):

@@ -2,8 +2,8 @@
 
 Consecutive rounds in recording order form blocks. The share of the residual variance between blocks (the intraclass
 correlation, by analysis of variance) says how far rounds are from independent: a machine that runs 3 % slow for a while
-does so for every round of that while. Where the size of the blocks is not known, sizes from 8 rounds up are compared by
-the likelihood of a common level in each block.
+does so for every round of that while. The size of the blocks is not known: sizes from 8 rounds up are compared by the
+likelihood of a common level in each block.
 """
 
 from collections.abc import Sequence
@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from oracle.errors import InputError
 from oracle.latency.moments import Floats, Integers
 
 FEWEST_ROUNDS, FEWEST_BLOCKS = 8, 10  # a block's, and how many
@@ -26,8 +25,8 @@ class BlockDrift:
     ----------
     order
         ``"round_index"``, or ``"row order"`` where that was not recorded.
-    block, given
-        Size of a block in units of `order`, and whether the caller gave it.
+    block
+        Size of a block in units of `order`, the likeliest of those tried.
     blocks, rounds_in_block
         How many blocks, and rounds in one on average.
     share_of_variance
@@ -35,7 +34,7 @@ class BlockDrift:
     share_within_clusters
         The same after the mean of each cluster is taken out: rounds recorded together are often of the same text.
     likelihood_ratio
-        Twice the gain in log-likelihood over independent rounds; the best of all sizes tried where none was given.
+        Twice the gain in log-likelihood over independent rounds; the best of all sizes tried.
     sd_percent, lowest_percent, highest_percent
         Standard deviation of the level of blocks and its extremes, in percent of the predicted time. The extremes are
         shrunk by the noise that a mean of so few rounds has.
@@ -43,7 +42,6 @@ class BlockDrift:
 
     order: str
     block: float
-    given: bool
     blocks: int
     rounds_in_block: float
     share_of_variance: float
@@ -70,12 +68,7 @@ class _Components:
 
 
 def block_drift(
-    residual_ms: Floats,
-    predicted_ms: Floats,
-    index: Floats | None,
-    cluster: Integers,
-    *,
-    block: float | None = None,
+    residual_ms: Floats, predicted_ms: Floats, index: Floats | None, cluster: Integers
 ) -> BlockDrift | None:
     """Measure drift.
 
@@ -87,21 +80,12 @@ def block_drift(
         (N,) recording order, finite; None takes the order of the rows.
     cluster
         (N,) int64 cluster of each round.
-    block
-        Size of a block in units of the recording order; None compares sizes.
 
     Returns
     -------
     BlockDrift or None
-        None with fewer than 80 rounds, or where blocks of the given size are fewer than two or hold one round each.
-
-    Raises
-    ------
-    InputError
-        A block size that is not positive.
+        None with fewer than 80 rounds, or where all have one place in the recording order.
     """
-    if block is not None and not block > 0:
-        raise InputError(f"block is {block:g}; the size of a block of consecutive rounds is positive")
     rounds = len(residual_ms)
     if rounds < FEWEST_ROUNDS * FEWEST_BLOCKS:
         return None
@@ -109,12 +93,12 @@ def block_drift(
     place = np.arange(rounds, dtype=np.float64) if index is None else np.asarray(index[order])
     residual = residual_ms[order]
     summed = np.concatenate(([0.0], np.cumsum(residual)))
-    sizes = [float(block)] if block is not None else _sizes(rounds, float(place[-1] - place[0]) + 1)
+    sizes = _sizes(rounds, float(place[-1] - place[0]) + 1)
     total = float(residual @ residual)
     gains = [_gain(_edges(place, size), summed, total) for size in sizes]
     best = int(np.argmax(gains))
     edges = _edges(place, sizes[best])
-    if len(edges) < 3 or len(edges) - 1 == rounds:
+    if len(edges) < 3:
         return None
     of_cluster = np.bincount(cluster, weights=residual_ms) / np.maximum(np.bincount(cluster), 1)
     common = _components(edges, residual)
@@ -124,7 +108,6 @@ def block_drift(
     return BlockDrift(
         order="row order" if index is None else "round_index",
         block=sizes[best],
-        given=block is not None,
         blocks=len(edges) - 1,
         rounds_in_block=rounds / (len(edges) - 1),
         share_of_variance=common.share,

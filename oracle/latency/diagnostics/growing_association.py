@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from oracle.intervals import interval_ends
+from oracle.intervals import FEW_CLUSTERS, interval_ends
 from oracle.latency.diagnostics.factors import StandardisedRow, standardised_by_m
 from oracle.latency.diagnostics.verdicts import (
     CONTRADICTED,
@@ -21,7 +21,6 @@ from oracle.latency.forms import COLLINEAR, REGRESSORS, RESPONSE
 from oracle.latency.moments import Floats, Moments
 
 DRAWS = 999
-FEWEST_CLUSTERS = 10  # intervals from fewer resampled clusters cover less than they say
 FEWEST_BUDGETS = 3  # two make a difference, not a trend
 
 
@@ -79,8 +78,8 @@ def growing_association(evidence: Evidence, *, draws: int = DRAWS, seed: int = 0
         why = f"{' and '.join(still)} {'does' if len(still) == 1 else 'do'} not vary"
     elif len(ks) < FEWEST_BUDGETS:
         why = f"both coefficients are identified at {_counted(len(ks), 'budget')}; a trend needs {FEWEST_BUDGETS}"
-    elif len(evidence.clusters) < FEWEST_CLUSTERS:
-        why = f"{_counted(len(evidence.clusters), 'cluster')}; resampling needs at least {FEWEST_CLUSTERS}"
+    elif len(evidence.clusters) < FEW_CLUSTERS:
+        why = f"{_counted(len(evidence.clusters), 'cluster')}; resampling needs at least {FEW_CLUSTERS}"
     if why is not None:
         return GrowingAssociation(UNTESTABLE, f"H3 cannot be tested: {why}.", rows, ks)
     ms = [k + 1 for k in ks]

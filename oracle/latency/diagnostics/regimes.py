@@ -10,7 +10,7 @@ With ``levels="free"`` beta0 is free at every m and only alpha is shared by a ru
 bends of beta0, which the linear form also answers with boundaries.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -19,8 +19,8 @@ from oracle.latency.diagnostics.fold_errors import OverFolds, over_folds
 from oracle.latency.diagnostics.percentages import LaidOutRounds
 from oracle.latency.diagnostics.regime_form import RegimeFit, fit_partition, regime_form
 from oracle.latency.diagnostics.regime_tables import Boundary, NumberRow, Regimes
+from oracle.latency.diagnostics.regime_words import JUMP, said, why_none
 from oracle.latency.diagnostics.runs import Candidates, Levels, Partition, Search, candidates, search
-from oracle.latency.diagnostics.verdicts import listed, span
 from oracle.latency.estimates import Estimate
 from oracle.latency.evidence import Evidence
 from oracle.latency.forms import RESPONSE
@@ -29,7 +29,6 @@ from oracle.latency.moments import Floats
 from oracle.latency.regression import fit_form
 
 DRAWS = 999
-JUMP = 1.25  # alpha jumps where its change cannot be 0 and the larger level is at least this times the smaller
 NOTHING = 1e-6  # of the mean time: a smaller difference is rounding, not evidence
 SETTLED = 0.9  # share of resamples that must find a boundary, besides every fold, for its place to count as settled
 
@@ -78,7 +77,7 @@ def find_regimes(
     by_mape = _chosen([row.held_out_mape_percent for row in rows], 100 * NOTHING)[0]
     none = "not searched: held-out errors need two folds whose complements hold every m"
     if index is not None:
-        none = _why_none(rows[index].runs, found, levels)
+        none = why_none(rows[index].runs, found, levels)
     fit = None if index is None or none else fit_partition(rows[index].runs, moments, levels)
     boundaries = _boundaries(found, index, fit, folds, resamples, everything, _floor_ms(evidence) / _experts(evidence))
     share = None if index is None else rows[index].share_chosen
@@ -96,7 +95,7 @@ def find_regimes(
         resamples=int(resamples.complete.sum()),
         resamples_with_folds=len(chosen_in),
         left_out=found.left_out,
-        said=tuple(_said(levels, fit, boundaries, share)) if fit is not None else (f"no regimes found: {none}",),
+        said=tuple(said(levels, fit, boundaries, share)) if fit is not None else (f"no regimes found: {none}",),
     )
 
 
@@ -246,65 +245,3 @@ def _experts(evidence: Evidence) -> float:
 
 def _certain(change: Estimate) -> bool:
     return change.low is not None and not change.spans_zero()
-
-
-def _why_none(runs: Partition, found: Candidates, levels: Levels) -> str:
-    """Why the chosen partition is no regimes; empty where it is."""
-    if len(runs) == len(found.atoms) > 1:
-        return "alpha and beta0 of their own at every m predict held-out rounds better than any regimes do"
-    if levels == "line" and len(found.atoms) > 1 and max(map(len, runs)) < 3:
-        listed_runs = listed([_span_of(run) for run in runs])
-        return (
-            f"held-out rounds ask for so many (m = {listed_runs}) that none holds three m, and two always lie on a "
-            "line: beta0 bends everywhere"
-        )
-    return ""
-
-
-def _said(levels: Levels, fit: RegimeFit, boundaries: Sequence[Boundary], share: float | None) -> Iterator[str]:
-    """The verdict on regimes that were found."""
-    form = "beta0 linear in m" if levels == "line" else "beta0 free at every m"
-    often = "" if share is None else f"; the whole procedure chooses this number in {100 * share:.0f} % of resamples"
-    first, last = fit.regimes[0], fit.regimes[-1]
-    if len(fit.regimes) == 1:
-        alpha = first.alpha_ms_per_expert
-        yield (
-            f"one regime with {form}: one alpha, {alpha.value:.4g} ms per expert {span(alpha.low, alpha.high)}, serves "
-            f"m = {_span_of(first.ms)}, without a boundary{often}"
-        )
-        return
-    chosen = [boundary for boundary in boundaries if boundary.chosen]
-    runs = listed([_span_of(regime.ms) for regime in fit.regimes])
-    yield f"{len(fit.regimes)} regimes with {form}: m = {runs}{often}"
-    for boundary in chosen:
-        yield _on_boundary(boundary)
-    if not any(boundary.jump for boundary in chosen):
-        follow = "; they follow bends of beta0, not the cost of an expert" if levels == "line" else ""
-        yield (
-            f"alpha jumps at none of these boundaries (a jump: the larger alpha is at least {JUMP:g} times the "
-            f"smaller, and the interval of the change leaves out 0){follow}"
-        )
-    yield (
-        f"boundaries describe m = {first.ms[0]} to {last.ms[-1]} as they were timed: where each K had its own run, "
-        "a boundary can also be a change of the machine in between (an interleaved sweep tells them apart)"
-    )
-
-
-def _span_of(run: Sequence[int]) -> str:
-    return str(run[0]) if len(run) == 1 else f"{run[0]}–{run[-1]}"
-
-
-def _on_boundary(boundary: Boundary) -> str:
-    change = boundary.alpha_change_ms_per_expert
-    assert change is not None
-    seen = [
-        f"{100 * share:.0f} % of {of}"
-        for share, of in ((boundary.share_of_folds, "training folds"), (boundary.share_of_resamples, "resamples"))
-        if share is not None
-    ]
-    place = "its place is settled" if boundary.settled else "its place is not settled"
-    kind = "alpha jumps" if boundary.jump else "alpha does not jump"
-    return (
-        f"boundary between m = {boundary.before} and {boundary.after}: found in {listed(seen)}, {place}; {kind} "
-        f"({change.value:+.3g} ms per expert {span(change.low, change.high)})"
-    )

@@ -113,20 +113,18 @@ class Residuals:
     notes: tuple[str, ...]
 
 
-def residual_diagnostics(evidence: Evidence, *, bins: int = BINS, block: float | None = None) -> Residuals:
+def residual_diagnostics(evidence: Evidence, *, bins: int = BINS) -> Residuals:
     """Diagnose the residuals.
 
     Parameters
     ----------
     bins
         Bins of equal size along each variable.
-    block
-        Rounds recorded together, in units of round_index (rows without it); None compares sizes.
 
     Raises
     ------
     InputError
-        The rounds do not identify the joint fit, or a block size that is not positive.
+        The rounds do not identify the joint fit.
     """
     found = verified(evidence)
     predicted = predicted_ms(evidence, found.by_m)
@@ -139,40 +137,48 @@ def residual_diagnostics(evidence: Evidence, *, bins: int = BINS, block: float |
         kinds.append((True, target - held_out_ms(evidence)[rows]))
     known = [values[~np.isnan(values)] for _, values in kinds]
     index, notes = _recorded(evidence, rows)
-    along: dict[str, Floats] = {}
-    for name in BINNED:
-        if name in evidence.columns:
-            along[name] = evidence.columns[name][rows]
-        else:
-            notes.append(f"{name}: not recorded")
-    along["row order" if index is None else RECORDED] = (
-        np.arange(len(rows), dtype=np.float64) if index is None else index
+    mean_ms = float(target.mean())
+    binned, left_out = _binned(evidence, rows, index, kinds, mean_ms, bins)
+    return Residuals(
+        rounds=len(rows),
+        unpredicted=len(rows) - len(known[-1]),
+        mean_target_ms=mean_ms,
+        binned=tuple(binned),
+        heteroscedasticity=_heteroscedasticity(evidence, found, rows, residual, predicted),
+        tails=tuple(_tails(held_out, values) for (held_out, _), values in zip(kinds, known, strict=True)),
+        drift=block_drift(residual, predicted, index, evidence.cluster[rows]),
+        draft=draft_residuals(evidence),
+        notes=(*notes, *left_out),
     )
-    binned: list[BinnedResiduals] = []
+
+
+def _binned(
+    evidence: Evidence,
+    rows: NDArray[Any],
+    index: Floats | None,
+    kinds: list[tuple[bool, Floats]],
+    mean_ms: float,
+    bins: int,
+) -> tuple[list[BinnedResiduals], list[str]]:
+    """Residuals in bins along every variable that was recorded and varies, and which were not or do not."""
+    along = {name: evidence.columns[name][rows] for name in BINNED if name in evidence.columns}
+    notes = [f"{name}: not recorded" for name in BINNED if name not in along]
+    along |= {"row order": np.arange(len(rows), dtype=np.float64)} if index is None else {RECORDED: index}
+    found: list[BinnedResiduals] = []
     for name, values in along.items():
         if np.isnan(values).any() or values.min() == values.max():
             notes.append(f"{name}: does not vary, or rounds have no value")
             continue
-        binned += binned_residuals(
+        found += binned_residuals(
             name,
             values,
             kinds,
             cluster=evidence.cluster[rows],
             clusters=evidence.clusters,
-            mean_target_ms=float(target.mean()),
+            mean_target_ms=mean_ms,
             bins=bins,
         )
-    return Residuals(
-        rounds=len(rows),
-        unpredicted=len(rows) - len(known[-1]),
-        mean_target_ms=float(target.mean()),
-        binned=tuple(binned),
-        heteroscedasticity=_heteroscedasticity(evidence, found, rows, residual, predicted),
-        tails=tuple(_tails(held_out, values) for (held_out, _), values in zip(kinds, known, strict=True)),
-        drift=block_drift(residual, predicted, index, evidence.cluster[rows], block=block),
-        draft=draft_residuals(evidence),
-        notes=tuple(notes),
-    )
+    return found, notes
 
 
 def _recorded(evidence: Evidence, rows: NDArray[Any]) -> tuple[Floats | None, list[str]]:
