@@ -6,11 +6,11 @@ from typing import Any, Protocol
 
 from oracle.changes.record import recorded
 from oracle.costs import LengthCosts
+from oracle.intervals import FEW_CLUSTERS
 from oracle.latency.model import LatencyModel
 from oracle.resampling import NO_INTERVALS
 from oracle.traces.schema import GREEDY_OVERLAP
 
-FEW_CLUSTERS = 10
 _APART = 0.02  # relative difference of U at m = 1 that rounding does not explain
 
 
@@ -70,6 +70,8 @@ def notes_on(
             "the cost of context is extrapolated beyond"
         )
     yield from _on_first_experts(model, results)
+    if experts_from != "none":
+        yield from _on_whose_experts(model, costs)
     yield from on_match_kinds(frozenset().union(*(result.match_kinds for result in results)))
     if 2 <= clusters < FEW_CLUSTERS:
         yield f"{clusters} clusters only: bootstrap intervals from so few are too narrow to be trusted"
@@ -120,4 +122,23 @@ def _on_first_experts(model: LatencyModel, results: Sequence[Seen]) -> Iterator[
         yield (
             f"one position touches {here:.3g} experts a layer in the traces and {fitted:.3g} in the rounds the "
             "model was fitted on: are they of one target?"
+        )
+
+
+def _on_whose_experts(model: LatencyModel, costs: LengthCosts) -> Iterator[str]:
+    """Say where nothing tells whether alpha prices the experts of one request or of a batch."""
+    told = recorded(model, "mean_unique_experts", costs.k_max)
+    if (model.batch_size or 1) > 1 and costs.alpha_ms.any() and not any(math.isfinite(u) for u in told):
+        yield (
+            f"the latency model is of batch size {model.batch_size} and does not tell whose experts its alpha prices: "
+            "here those of one request; if it was fitted on those that a batch touches, ask `crossover`"
+        )
+
+
+def of_one_request(model: LatencyModel) -> Iterator[str]:
+    """Say whose times are shown where rounds serve several requests."""
+    if (model.batch_size or 1) > 1:
+        yield (
+            f"batch size {model.batch_size}: ms/token and tokens/s are of one request; the batch emits "
+            f"{model.batch_size} times as many tokens/s"
         )

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from oracle import ablation, scores
 from oracle.ablation import Prevalence, ShiftTally
 from oracle.analysis import BatchResult, Plan, analyse
+from oracle.batch_unions import refuse_batch_unions
 from oracle.changes import Change, lanes_of, parse_change
 from oracle.costs import LengthCosts, LengthRange, choose_range, length_costs
 from oracle.errors import InputError
@@ -23,7 +24,7 @@ from oracle.pipeline import in_order
 from oracle.resampling import MOST_UNITS
 from oracle.scores import Score
 from oracle.study_sums import StudySums
-from oracle.traces import TraceFiles
+from oracle.traces import TraceFiles, Traces
 from oracle.unit_sums import MOST_CATEGORIES
 
 
@@ -203,18 +204,33 @@ def study(
 def priced(
     files: TraceFiles, model: LatencyModel, k_min: int | None, k_max: int | None
 ) -> tuple[LengthRange, LengthCosts]:
-    """Choose the range of draft lengths that model and traces cover, and price it; see `choose_range`."""
-    lengths = choose_range(model, carried_length(files), k_min=k_min, k_max=k_max, source=str(files.paths[0]))
+    """Choose the range of draft lengths that model and traces cover, and price it; see `choose_range`.
+
+    Raises
+    ------
+    InputError
+        Also where the model prices the experts of whole batches; see `refuse_batch_unions`.
+    """
+    first = _first_with_positions(files)
+    if first is not None:
+        refuse_batch_unions(model, first)
+    carried = None if first is None else first.max_draft_length
+    lengths = choose_range(model, carried, k_min=k_min, k_max=k_max, source=str(files.paths[0]))
     return lengths, length_costs(model, lengths.k_min, lengths.k_max)
 
 
 def carried_length(files: TraceFiles) -> int | None:
     """Find the longest draft length the traces carry, from the first batch that holds a position; None: any."""
+    first = _first_with_positions(files)
+    return None if first is None else first.max_draft_length
+
+
+def _first_with_positions(files: TraceFiles) -> Traces | None:
     for piece in (piece for path in files.paths for piece in pieces_of([path], 0)):
         with suppress(InputError):  # what cannot be read is told by the walk
             for batch, _ in files.read(piece):
                 if batch.positions:
-                    return batch.max_draft_length
+                    return batch
     return None
 
 

@@ -72,14 +72,14 @@ Cost-optimal draft length k*, 3 decisions
 
 Policies on the same traces (speed-up and % of gain: over k = 0)
 
-                     tokens/  speed-    regret   % of  tokens/  mean  accep-  wasted/  experts/
- policy    ms/token        s      up  ms/token   gain    round     k   tance    token     token
- ──────────────────────────────────────────────────────────────────────────────────────────────
- oracle       4.667    214.3   1.286     0.000  100.0    1.500  0.50   1.000     0.00       0.7
- blind        4.833    206.9   1.241     0.167   87.5    2.000  1.33   0.750     0.17       0.8
- static:0     6.000    166.7   1.000     1.333    0.0    1.000  0.00       –     0.00       1.0
- static:1     5.333    187.5   1.125     0.667   50.0    1.500  1.00   0.625     0.25       0.7
- static:2     5.417    184.6   1.108     0.750   43.7    2.000  2.00   0.542     0.46       0.8
+                      tokens/s  speed-    regret   % of  tokens/  mean  accep-  wasted/  experts/
+ policy    ms/token  a request      up  ms/token   gain    round     k   tance    token     token
+ ────────────────────────────────────────────────────────────────────────────────────────────────
+ oracle       4.667      214.3   1.286     0.000  100.0    1.500  0.50   1.000     0.00       0.7
+ blind        4.833      206.9   1.241     0.167   87.5    2.000  1.33   0.750     0.17       0.8
+ static:0     6.000      166.7   1.000     1.333    0.0    1.000  0.00       –     0.00       1.0
+ static:1     5.333      187.5   1.125     0.667   50.0    1.500  1.00   0.625     0.25       0.7
+ static:2     5.417      184.6   1.108     0.750   43.7    2.000  2.00   0.542     0.46       0.8
 
   expected scores, in-sample; no intervals: there is one cluster only; regret is paired
   oracle and blind look ahead over the whole text: bounds, not policies an engine can run

@@ -16,7 +16,7 @@ from oracle.tuning import Compared, Tuned, Tuning, deployment, hold_out, scored,
 
 
 def difference(low: float, high: float) -> Compared:
-    return Compared((low + high) / 2, Interval(low, high))
+    return Compared((low + high) / 2, Interval(low, high), 20)
 
 
 FASTER, SLOWER, UNSURE = difference(-0.4, -0.2), difference(0.2, 0.4), difference(-0.3, 0.1)
@@ -32,7 +32,7 @@ def found(*families: Tuned, off: float | None = 4.0, clusters: int = 20) -> Tuni
     return Tuning(families, 3.0, off, 5, clusters, 1000, None)
 
 
-SAME = Compared(0.0, Interval(0.0, 0.0))
+SAME = Compared(0.0, Interval(0.0, 0.0), 20)
 
 
 def test_a_policy_takes_the_place_of_a_static_length_only_if_it_is_significantly_faster() -> None:
@@ -45,11 +45,14 @@ def test_a_policy_takes_the_place_of_a_static_length_only_if_it_is_significantly
         assert (answer.runner_up is None) == (against is FASTER)
     adaptive = one("confidence@keep", "confidence:0.4@keep", 3.5, FASTER, FASTER)
     assert deployment_sentence(found(fixed, adaptive)) == (
-        "deploy confidence:0.4@keep: -0.300 ms/token [-0.400; -0.200] against the best static length, static:3; "
+        "deploy confidence:0.4@keep (taken by transformers; on vLLM, SGLang, TensorRT-LLM, llama.cpp, MLX, which take "
+        "static lengths: static:3): -0.300 ms/token [-0.400; -0.200] against the best static length, static:3; "
         "captures 46.0 % [40.0; 50.0] of the oracle's gain"
     )
     assert deployment(found(fixed, replace(adaptive, online=False))).setting == "static:3", "no engine can run it"
-    assert deployment(found(fixed, adaptive, clusters=9)).off, "nine clusters carry no verdict, against off neither"
+    few = Compared(-0.3, Interval(-0.4, -0.2), 9)
+    nine = found(replace(fixed, against_off=few), replace(adaptive, against_static=few, against_off=few), clusters=9)
+    assert deployment(nine).off, "nine clusters carry no verdict, against off neither"
     assert deployment_sentence(found(fixed, replace(adaptive, against_static=UNSURE))) == (
         "deploy static:3: -0.300 ms/token [-0.400; -0.200] against k = 0; captures 46.0 % [40.0; 50.0] of the oracle's "
         "gain; nothing else that an engine can run is significantly faster; the fastest of the others, "
@@ -67,7 +70,11 @@ def test_off_wins_unless_something_is_significantly_faster() -> None:
     )
     adaptive = one("slope", "slope:2.0", 3.7, UNSURE, FASTER)
     answer = deployment(found(fixed, adaptive))
-    assert (answer.setting, answer.against) == ("slope:2.0", "static:0")
+    assert (answer.setting, answer.static_setting, answer.against) == ("slope:2.0", "static:0", "static:0")
+    assert deployment_sentence(found(fixed, adaptive)).startswith(
+        "deploy slope:2.0 (no engine takes it as it stands; on vLLM, SGLang, TensorRT-LLM, llama.cpp, transformers, "
+        "MLX, which take static lengths: static:0, off): -0.300 ms/token"
+    )
     assert "against k = 0, -0.100 ms/token [-0.300; +0.100] against the best static length, static:1; captures" in (
         deployment_sentence(found(fixed, adaptive))
     )
@@ -88,7 +95,11 @@ def test_without_k_0_the_best_static_length_is_the_least() -> None:
     answer = deployment(found(fixed, off=None, clusters=2))
     assert (answer.setting, answer.difference) == ("static:2", None)
     assert deployment_sentence(found(fixed, off=None)) == (
-        "deploy static:2: k = 0 may not be chosen here; nothing else that an engine can run is significantly faster"
+        "deploy static:2: k = 0 has no price (not measured, or left out); nothing else that an engine can run is "
+        "significantly faster"
+    )
+    assert deployment_sentence(found(fixed, off=None), "k = 0 was not measured").startswith(
+        "deploy static:2: k = 0 was not measured; nothing else"
     )
     assert all(row["speedup"] is None for row in deployment_table(found(fixed, off=None)).rows)
 
@@ -103,7 +114,7 @@ def test_on_real_traces_off_wins(eager: Inputs) -> None:  # noqa: F811
         assert family.against_off is not None
         assert family.against_off.ms_per_token == pytest.approx(family.ms_per_token - tuning.without_ms_per_token)
         assert family.against_off.ms_per_token == pytest.approx(family.against_static.ms_per_token)
-    assert static.against_off == SAME
+    assert static.against_off == replace(SAME, clusters=39)
 
 
 def test_folds_are_as_many_as_there_are_clusters_if_not_said() -> None:

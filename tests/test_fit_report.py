@@ -133,7 +133,7 @@ def rounds_of(sizes: tuple[int, ...], scale: float = 1.0) -> pa.Table:
     for size in sizes:
         n = 400
         k = rng.integers(0, 4, n)
-        U = np.where(k == 0, 8.0, 8.0 + 3 * k + rng.normal(0, 1.5, n))
+        U = np.where(k == 0, 4.0, 4.0 + 3 * k + rng.normal(0, 1.5, n))
         L = rng.uniform(100, 2_000, n)
         T = 5 + size + 0.1 * size * U + 1e-3 * L + rng.normal(0, 0.05, n)
         parts.append(

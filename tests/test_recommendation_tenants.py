@@ -34,6 +34,11 @@ APART = Acceptance((CODE, CHAT))
         (Against(0.0, Interval(0.0, 0.0), 0.0), "tie, not significant"),
         (Against(0.10, None, 0.02), "no interval"),
         (Against(0.02, None, 0.02), "tie"),
+        (Against(0.10, Interval(0.05, 0.15), 0.02, 10), "faster"),
+        (Against(0.10, Interval(0.05, 0.15), 0.02, 9), "few clusters"),
+        (Against(0.10, None, 0.02, 1), "few clusters"),
+        (Against(0.10, None, 0.02, 0), "no interval"),  # averages
+        (Against(0.01, Interval(0.005, 0.015), 0.02, 9), "tie, few clusters"),
     ],
 )
 def test_two_notions_of_no_difference(against: Against, word: str) -> None:
@@ -42,7 +47,7 @@ def test_two_notions_of_no_difference(against: Against, word: str) -> None:
     assert (1 + turned.share) * (1 + against.share) == pytest.approx(1)
     if against.interval and turned.interval:
         assert turned.interval.low <= turned.share <= turned.interval.high
-        assert turned.significant == against.significant
+    assert turned.doubt == against.doubt
 
 
 def test_the_whole_mix_against_the_calculated_one() -> None:

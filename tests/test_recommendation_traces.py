@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+from scipy import stats
 from traces_factory import trace_table
 
 from oracle import unit_sums
@@ -19,7 +20,7 @@ from oracle.recommendation.from_traces import (
     walk_static,
 )
 from oracle.scores import MEASURES, PolicyTotals, score
-from oracle.summaries.recommendation import recommendation_tables
+from oracle.summaries.recommendation import recommendation_tables, verdict
 from oracle.tables import render
 from oracle.traces import TraceFiles
 
@@ -56,7 +57,9 @@ def naive_interval(t: PolicyTotals, a: int, b: int) -> tuple[float, float]:
     for row in weights:
         drawn = [g for times, members in zip(row, by_cluster, strict=True) for g in members * int(times)]
         values.append(sum(t.total_ms[g, b] for g in drawn) / sum(t.total_ms[g, a] for g in drawn) - 1)
-    low, high = np.percentile(values, [2.5, 97.5])
+    n = len(names)
+    tail = 100 * stats.norm.cdf(stats.t.ppf(0.025, n - 1) * np.sqrt(n / (n - 1)))  # wider, for few clusters
+    low, high = np.percentile(values, [tail, 100 - tail])
     return float(low), float(high)
 
 
@@ -91,7 +94,7 @@ def test_pairing_tells_apart_what_overlaps() -> None:
 
 
 def test_what_the_clusters_cannot_tell_is_no_winner() -> None:
-    t = random_totals(3, 0.8, clusters=5)
+    t = random_totals(3, 0.8)
     answer = recommend_from_totals(t, noise=0.0)
     best = answer.best
     assert best is not None
@@ -121,13 +124,19 @@ def test_the_same_length_twice_is_a_tie_and_the_shorter_wins() -> None:
     three = answer.of(3).over_recommended
     assert three is not None
     assert three.share == 0
-    assert three.verdict("faster", "slower") == "tie, not significant"
+    assert three.verdict("faster", "slower") == "tie, few clusters"
     assert answer.of(2).step_ms == pytest.approx(5.0)
     assert answer.of(2).acceptance == pytest.approx(0.25)
     assert answer.notes[0] == "said"
     assert "would give 250.0 tokens/s, 25.0 % more than K = 2" in answer.notes[1]
     eight = recommend_from_totals(totals(ms, tokens, ["a", "b", "c"], NAMES), batch_size=8)
     assert eight.of(2).tokens_per_second == pytest.approx(1600)
+    assert "would give 2,000.0 tokens/s of the batch, 25.0 % more than K = 2" in eight.notes[0]
+    page = render(recommendation_tables([eight]))
+    assert "provisionally K = 2: 1,600.0 tokens/s of the batch" in page
+    assert "tokens/s" in page.split("Static draft lengths")[1].splitlines()[2]
+    assert "of the batch" in page.split("Static draft lengths")[1].splitlines()[3]
+    assert "of the batch" not in render(recommendation_tables([answer]))
 
 
 def test_one_cluster_has_no_intervals() -> None:
@@ -135,10 +144,12 @@ def test_one_cluster_has_no_intervals() -> None:
     ms = tokens[:, None] * np.array([4.0, 10.0, 5.0, 5.05])
     answer = recommend_from_totals(totals(ms, tokens, ["a", "a"], NAMES))
     assert answer.recommended == 2
-    assert answer.of(2).interval_from == "noise"
+    assert answer.of(2).interval is None, "no noise stands in for what was not sampled"
+    assert answer.undecided == (0,)
     off = answer.of(0).over_recommended
     assert off is not None
-    assert off.verdict("faster", "slower") == "no interval"
+    assert off.verdict("faster", "slower") == "few clusters"
+    assert verdict(answer) == "not enough data; provisionally K = 2: 200.0 tokens/s, 100.0 % above off"
 
 
 def test_nothing_to_recommend_from() -> None:
@@ -157,6 +168,25 @@ def test_without_k_0_nothing_is_compared_with_off() -> None:
     assert sum(c.over_recommended is not None for c in answer.candidates) == 1
     page = render(recommendation_tables([answer]))
     assert "over off" not in page.split("What would change")[0]
+
+
+@pytest.mark.parametrize(("m", "k_min", "why"), [((2, 3), None, "not measured"), ((1, 2, 3), 1, "left out by --k-min")])
+def test_without_k_0_it_cannot_tell_whether_off_is_faster(
+    m: tuple[int, ...], k_min: int | None, why: str, tmp_path: Path
+) -> None:
+    n = len(m)
+    model = LatencyModel(m, (5.0,) * n, (0.25,) * n, 0.001, DraftLine(0.5, 0.25))
+    walked = walk_static(write(tmp_path / "t.parquet", shared(["a"] * 12)), model, k_min=k_min)
+    assert recommend_from_walk(walked).limits[0] == f"whether off is faster: K = 0 was {why}"
+    whole = walk_static(TraceFiles(tmp_path / "t.parquet"), MODEL)
+    assert not any("whether off" in limit for limit in recommend_from_walk(whole).limits)
+
+
+def test_one_length_has_no_bound_to_be_below(tmp_path: Path) -> None:
+    model = LatencyModel((2,), (5.0,), (0.25,), 0.001, DraftLine(0.5, 0.25))
+    answer = recommend_from_walk(walk_static(write(tmp_path / "t.parquet", shared(["a"] * 12)), model))
+    assert not any("the bound" in note for note in answer.notes)
+    assert "nothing else was measured to compare it with" in render(recommendation_tables([answer]))
 
 
 # --- a walk over files ---------------------------------------------------------------------------------------------

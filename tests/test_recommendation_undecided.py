@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from oracle.acceptance import Acceptance, StepTimes, acceptance_from_text
 from oracle.acceptance.curves import counted
+from oracle.engines.schedule import Step, schedule_of
 from oracle.intervals import Interval
-from oracle.recommendation.answers import Against, Candidate, Recommendation
+from oracle.recommendation.answers import Against, Candidate, Recommendation, Sample
 from oracle.recommendation.arithmetic import judged, recommend, shortest
 from oracle.recommendation.by_batch_size import ranges_of, remarks_on
 from oracle.recommendation.tenants import by_tenant
@@ -57,6 +58,47 @@ def test_only_what_could_change_the_answer_leaves_it_open() -> None:
     assert answered({0: (-0.05, -0.09, -0.01)}, 1) == {0: "", 1: "best"}
 
 
+def test_few_clusters_leave_every_length_open_but_those_that_tie() -> None:
+    rates = {0: 80.0, 1: 100.0, 2: 99.0}
+    candidates = [Candidate(k, None, None, None, rate, None, "") for k, rate in rates.items()]
+
+    def judge(clusters: int | None, *, interval: bool = True) -> tuple[Candidate, ...]:
+        def over(first: int, k: int) -> Against:
+            share = rates[k] / rates[first] - 1
+            return Against(share, Interval(share - 0.005, share + 0.005) if interval else None, 0.02, clusters)
+
+        return judged(candidates, over)
+
+    def answer(clusters: int | None, *, interval: bool = True) -> Recommendation:
+        sample = Sample(clusters, "clusters") if clusters else None
+        return Recommendation(judge(clusters, interval=interval), 1, (), 0.02, 1, None, (), (), sample)
+
+    for clusters in (1, 2, 9):
+        few = answer(clusters, interval=clusters > 1)
+        assert [c.verdict for c in few.candidates] == ["not enough data", "best", "tie"]
+        assert few.provisional
+        assert few.more_needed == 10 - clusters, "below ten nothing is settled, however clear it looks"
+        assert verdict(few).startswith("not enough data; provisionally K = 1: ")
+        assert f"; {clusters} cluster{'' if clusters == 1 else 's'} only: below 10 no difference" in why(few)
+    for clusters in (10, 39, None):
+        assert [c.verdict for c in answer(clusters).candidates] == ["", "best", "tie"]
+        assert not answer(clusters).provisional
+    averages = answer(0, interval=False)
+    assert [c.verdict for c in averages.candidates] == ["not enough data", "best", "tie"]
+    assert averages.provisional
+    assert (averages.more_needed, averages.times_as_much) == (None, None), "more averages tell no errors"
+    assert not answer(None, interval=False).provisional, "only the stated noise is known: it decides"
+
+
+def test_a_tie_on_few_clusters_is_provisional_too() -> None:
+    candidates = [Candidate(k, None, None, None, rate, None, "") for k, rate in {0: 99.0, 1: 100.0}.items()]
+    found = judged(candidates, lambda _, k: Against(-0.01, Interval(-0.02, -0.005), 0.02, 4))
+    few = Recommendation(found, shortest(found), (), 0.02, 1, None, (), (), Sample(4, "clusters"))
+    assert (few.undecided, few.recommended) == ((), 0)
+    assert verdict(few) == "not enough data; provisionally off (K = 0), 99.0 tokens/s"
+    assert why(few).endswith("; 4 clusters only: below 10 no difference counts as significant")
+
+
 # --- how much more to measure ----------------------------------------------------------------------------------------
 
 
@@ -66,8 +108,7 @@ def test_only_what_could_change_the_answer_leaves_it_open() -> None:
 )
 def test_the_estimate_is_enough_where_the_differences_stay(shape: list[float], rounds: int) -> None:
     answer = counted_at(shape, rounds)
-    if not answer.undecided:
-        return
+    assume(answer.undecided)
     assert answer.more_needed is not None
     assert answer.times_as_much is not None
     assert answer.times_as_much >= 1
@@ -175,16 +216,24 @@ def at_sizes(best: dict[int, int]) -> list[Recommendation]:
 
 def test_a_schedule_says_what_is_extrapolated() -> None:
     answers = at_sizes({64: 4, 16: 2})
-    assert ranges_of(answers) == [((1, 63), 2), ((64, None), 4)]
+    assert ranges_of(answers) == [((1, 16), 2), ((17, 63), 2), ((64, None), 4)]
     assert list(remarks_on(answers)) == [
         "measured at batch sizes 16, 64; extrapolated: 1 to 15 (K of 16), 17 to 63 (K of 16), above 64 (K of 64)"
     ]
     assert list(remarks_on(at_sizes({1: 4, 2: 3, 4: 0}))) == [
-        "measured at batch sizes 1, 2, 4; extrapolated: 3 (K of 2), above 4 (K of 4)"
+        "measured at batch sizes 1, 2, 4; extrapolated: 3 (K of 4), above 4 (K of 4)"
     ]
     assert list(remarks_on(at_sizes({8: 2}))) == [
         "measured at batch size 8 only; at every other one this K is extrapolated"
     ]
+    falling = at_sizes({1: 4, 64: 0})
+    assert ranges_of(falling) == [((1, 1), 4), ((2, 63), 0), ((64, None), 0)], "a gap takes the shorter of its ends"
+    assert list(remarks_on(falling)) == [
+        "measured at batch sizes 1, 64; extrapolated: 2 to 63 (K of 64), above 64 (K of 64)"
+    ]
+    assert schedule_of(ranges_of(falling)).steps == (Step(1, 1, 4), Step(2, None, 0))
+    assert ranges_of(at_sizes({4: 2})) == [((1, None), 2)]
+    assert ranges_of(at_sizes({2: 1, 3: 3})) == [((1, 2), 1), ((3, None), 3)]
     open_at_1 = counted_at([0.8, 0.55, 0.1], 10)
     assert (
         list(remarks_on([open_at_1]))[1] == f"batch size 1: not enough data, K = {open_at_1.recommended} is provisional"

@@ -301,14 +301,14 @@ def test_what_the_model_was_not_fitted_for_is_noted() -> None:
         draft=published.draft,
         fit={
             "counts": {"longest_context": 300},
-            "per_m": [{"m": 1, "mean_unique_experts": 8.0}],
+            "per_m": [{"m": 1, "mean_unique_experts": 3.0}],
             "alpha_source": ["borrowed from m = 2", "own"],
         },
     )
     found = study(TraceFiles(TINY / "traces.parquet"), model, Question(score=True, ablate=True))
     assert [note.split(":")[0][:60] for note in (*found.notes, *found.change_notes)] == [
         "the traces reach a context of 475 tokens, the model was fitt",
-        "one position touches 4 experts a layer in the traces and 8 i",
+        "one position touches 4 experts a layer in the traces and 3 i",
         "match probabilities of greedy texts are overlaps Σ min(p, q)",
         "alpha at m = 1 is borrowed from m = 2",
         "experts=0",

@@ -74,6 +74,7 @@ def compare(
         Takes the held-out generations batch by batch.
     """
     from oracle.condition.costs import examine  # noqa: PLC0415
+    from oracle.mismatch import of_one_request  # noqa: PLC0415
     from oracle.summaries.condition import condition_tables  # noqa: PLC0415
     from oracle.summaries.realised import realised_tables  # noqa: PLC0415
     from oracle.summaries.tuning import untuned_table  # noqa: PLC0415
@@ -84,7 +85,7 @@ def compare(
         files, laid, span = _laid_out(paths, model, texts, reading)
         surveyed = survey(laid)
         wanted = asked(texts, set(files.schema.names), laid)
-        said = [*span.notes, *_notes(surveyed), *wanted.unrealised]
+        said = [*span.notes, *_notes(surveyed), *wanted.unrealised, *of_one_request(model)]
         matches = _matches if wanted.realised else None
         step("tuning")
         held = None
@@ -105,7 +106,7 @@ def compare(
         if held is None:
             tables = [untuned_table(fixed, said)]
         else:
-            tables = _held_out_tables(held, realised, [*said, *wanted.notes])
+            tables = _held_out_tables(held, realised, [*said, *wanted.notes], _why_no_off(model))
         tables += [] if realised is None else realised_tables(realised, wanted.notes)
         step("slope condition")
         condition = examine(files, laid.costs, reading["unique_experts"])
@@ -204,7 +205,11 @@ def _untuned_on(
     return found.expected, found, traces.category_of
 
 
-def _held_out_tables(held: "HeldOut", realised: "Realised | None", notes: Sequence[str]) -> "list[Table]":
+def _why_no_off(model: "LatencyModel") -> str:
+    return "k = 0 was left out by --k-min" if model.has(0) else "k = 0 was not measured"
+
+
+def _held_out_tables(held: "HeldOut", realised: "Realised | None", notes: Sequence[str], no_off: str) -> "list[Table]":
     """Tuned policies over all generations and, where there are several, by category."""
     from oracle.summaries.deployment import deployment_table  # noqa: PLC0415
     from oracle.summaries.tuned_measures import tuned_measures_table  # noqa: PLC0415
@@ -212,6 +217,6 @@ def _held_out_tables(held: "HeldOut", realised: "Realised | None", notes: Sequen
     from oracle.tuning import scored, scored_by_category  # noqa: PLC0415
 
     found = scored(held)
-    tables = [deployment_table(found, realised), tuning_table(found, notes), tuned_measures_table(held)]
+    tables = [deployment_table(found, realised, no_off), tuning_table(found, notes), tuned_measures_table(held)]
     by_category = scored_by_category(held)
     return [*tables, category_table(by_category)] if len(by_category) > 1 else tables

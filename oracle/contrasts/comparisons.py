@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from oracle.contrasts.estimates import Estimate, estimates, holm
 from oracle.contrasts.groups import ALL, Group
 from oracle.contrasts.sums import INSIDE, OUTSIDE, GroupTotals, against_group, means_of
-from oracle.mismatch import FEW_CLUSTERS
+from oracle.intervals import FEW, FEW_CLUSTERS, NOT_SIGNIFICANT
 from oracle.resampling import cluster_sums
 
 REST = "rest"
@@ -67,8 +67,8 @@ class Difference:
         if self.p_holm is None:
             return "no interval"
         if self.clusters < FEW_CLUSTERS:
-            return "few clusters"
-        return "not significant" if self.p_holm > ALPHA else ""
+            return FEW
+        return NOT_SIGNIFICANT if self.p_holm > ALPHA else ""
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from oracle.contrasts.comparisons import REST, Comparison, Difference
 from oracle.contrasts.groups import CONTROL_FLOW, OTHER_CODE, PROSE, Group
 from oracle.contrasts.lengths import AT_LEAST_4, AT_MOST_1
 from oracle.contrasts.steps import AFTER_CHANGE, AT_CHANGE
-from oracle.mismatch import FEW_CLUSTERS
+from oracle.intervals import FEW_CLUSTERS
 
 SHOWS, DOES_NOT, UNDECIDED = "shows", "does not show", "not decidable here"
 SOURCE_TOP_K = 8  # experts a token in each layer of the source's target

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from oracle.batch_unions import refuse_batch_unions
 from oracle.changes import Change, Lane, parse_change
 from oracle.costs import LengthCosts, choose_range, length_costs
 from oracle.errors import InputError, printable
@@ -68,6 +69,7 @@ def explain_decision(
         The generation has no such position.
     """
     _refuse_other_positions(traces, position)
+    refuse_batch_unions(model, traces)
     span = choose_range(model, traces.max_draft_length, k_min=k_min, k_max=k_max, source=traces.source)
     costs = length_costs(model, span.k_min, span.k_max)
     problem = priced_problem(traces, costs, unique_experts)

@@ -7,15 +7,15 @@ recorded matches of greedy texts say of it stands beside.
 from dataclasses import dataclass
 
 from oracle.errors import printable
-from oracle.intervals import Interval
+from oracle.intervals import FEW_CLUSTERS, Interval
 from oracle.pages.material import Absent, Material
 from oracle.pages.stated import stated_sentence
 from oracle.policies import static
 from oracle.realised.scores import Difference, differences
-from oracle.summaries.deployment import greedy_difference
+from oracle.summaries.deployment import greedy_difference, taken_by
 from oracle.summaries.recommendation import recommendation_tables
 from oracle.tables import show
-from oracle.tuning import FEW_CLUSTERS, Compared, Deployment, Tuned, Tuning, deployment, scored
+from oracle.tuning import Compared, Deployment, Tuned, Tuning, deployment, scored
 
 _OFF = "off (K = 0)"
 
@@ -129,7 +129,8 @@ def _what_to_set(found: Setting, against_1: str) -> str:
         difference = (
             "" if found.expected.difference is None else f", against {instead} {_compared(found.expected.difference)}"
         )
-        return f"Recommended setting: {printable(found.chosen)}, {_held(found.policy)}{difference}"
+        taken = taken_by(found.expected)
+        return f"Recommended setting: {printable(found.chosen)}{taken}, {_held(found.policy)}{difference}"
     against = "" if best.against_off is None else f", against {_OFF} {_compared(best.against_off)}"
     return f"Recommended setting: K = {_length(best)}, {_held(best)}{against}"
 
@@ -166,7 +167,7 @@ def _said_by_matches(found: Setting, policy: Tuned) -> str:
     d = found.on_matches
     if d is None:
         return f"no drafts of greedy texts were recorded that could confirm {printable(policy.family)}"
-    word = ("slower" if d.ms_per_token > 0 else "faster") if d.significant else "not significant"
+    word = d.doubt or ("slower" if d.ms_per_token > 0 else "faster")
     instead = _OFF if d.reference == static(0) else "the best static length"
     difference = _ms(d.ms_per_token, d.interval, "+.3f")
     said = "on recorded matches of greedy texts, held out too,"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from oracle.intervals import Interval
+from oracle.intervals import Interval, doubt_about
 from oracle.problem import Problem
 from oracle.resampling import bootstrap, cluster_sums
 from oracle.solver import segment_sums
@@ -87,6 +87,8 @@ class CalibrationRow:
         Share that matched, with its clustered interval.
     gap, gap_interval
         realised - expected, paired by cluster.
+    clusters
+        How many were resampled.
     """
 
     group: str
@@ -99,11 +101,12 @@ class CalibrationRow:
     interval: Interval | None
     gap: float
     gap_interval: Interval | None
+    clusters: int
 
     @property
     def apart(self) -> bool:
-        """Whether the interval of the gap leaves 0 out."""
-        return self.gap_interval is not None and (self.gap_interval.low > 0 or self.gap_interval.high < 0)
+        """Whether the data carry the gap."""
+        return not doubt_about(self.gap_interval, self.clusters)
 
 
 def calibrate(tally: CalibrationTally) -> list[CalibrationRow]:
@@ -154,6 +157,7 @@ def _rows(
             interval=intervals[i],
             gap=float(point[count + i]),
             gap_interval=intervals[count + i],
+            clusters=len(per_cluster),
         )
         for i, (low, high, depth) in enumerate(places)
     ]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from oracle.intervals import Interval
+from oracle.intervals import Interval, doubt_about
 from oracle.resampling import bootstrap, cluster_sums
 from oracle.scores import PARTS, PolicyTotals
 
@@ -133,6 +133,8 @@ class Difference:
         Milliseconds a token, paired by cluster.
     relative
         Of the reference's time.
+    clusters
+        How many were resampled.
     """
 
     policy: str
@@ -140,11 +142,17 @@ class Difference:
     ms_per_token: float
     interval: Interval | None
     relative: float
+    clusters: int
+
+    @property
+    def doubt(self) -> str:
+        """What speaks against claiming it: `few clusters`, `not significant`; "" if nothing does."""
+        return doubt_about(self.interval, self.clusters)
 
     @property
     def significant(self) -> bool | None:
-        """Whether the interval leaves 0 out; None without an interval."""
-        return None if self.interval is None else self.interval.low > 0 or self.interval.high < 0
+        """Whether the data carry it; None without an interval."""
+        return None if self.interval is None else not self.doubt
 
 
 def differences(totals: PolicyTotals, reference: str) -> list[Difference]:
@@ -162,7 +170,14 @@ def differences(totals: PolicyTotals, reference: str) -> list[Difference]:
     point, intervals = statistic(whole)[0], bootstrap(per_cluster, statistic)
     cost = float(_ms_per_token(whole, count)[0, at])
     return [
-        Difference(policy, reference, float(point[p]), intervals[p], float(point[p]) / cost if cost else float("nan"))
+        Difference(
+            policy,
+            reference,
+            float(point[p]),
+            intervals[p],
+            float(point[p]) / cost if cost else float("nan"),
+            len(per_cluster),
+        )
         for p, policy in enumerate(totals.policies)
         if p != at
     ]

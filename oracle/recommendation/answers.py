@@ -9,11 +9,12 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from oracle.intervals import Interval
+from oracle.intervals import FEW, FEW_CLUSTERS, NOT_SIGNIFICANT, Interval, doubt_about
 from oracle.recommendation.break_even import BreakEven
 
 NOISE = 0.02  # of a measured rate, where nobody says otherwise
-
+NO_INTERVAL = "no interval"
+_ROUNDING = 1e-9
 
 Verdict = Literal["best", "tie", "not significant", "not enough data", ""]
 
@@ -33,11 +34,15 @@ class Against:
         95 % interval of it, paired where both were found on the same data; None where no errors are known.
     noise
         Differences up to it are called a tie.
+    clusters
+        How many clusters (or requests) the difference rests on; 0 for averages over requests, whose own errors are not
+        known; None where its errors are not those of clusters: rounds counted, or the stated noise.
     """
 
     share: float
     interval: Interval | None
     noise: float
+    clusters: int | None = None
 
     @property
     def tie(self) -> bool:
@@ -45,9 +50,18 @@ class Against:
         return abs(self.share) <= self.noise * (1 + 1e-12)
 
     @property
-    def significant(self) -> bool | None:
-        """Whether the interval leaves 0 out; None where there is none."""
-        return None if self.interval is None else not self.interval.low <= 0 <= self.interval.high
+    def doubt(self) -> str:
+        """What speaks against claiming it: `few clusters`, `not significant`, `no interval`; "" if nothing does."""
+        if self.clusters:
+            return doubt_about(self.interval, self.clusters)
+        if self.interval is None:
+            return NO_INTERVAL
+        return NOT_SIGNIFICANT if self.interval.low <= 0 <= self.interval.high else ""
+
+    @property
+    def open(self) -> bool:
+        """Whether the data cannot tell the two apart; where only the noise is known, that alone decides."""
+        return bool(self.doubt) and not (self.interval is None and self.clusters is None)
 
     @property
     def reversed(self) -> "Against":
@@ -55,15 +69,13 @@ class Against:
         turned = [
             1 / (1 + x) - 1 for x in (self.share, *((self.interval.high, self.interval.low) if self.interval else ()))
         ]
-        return Against(turned[0], Interval(*turned[1:]) if self.interval else None, self.noise)
+        return Against(turned[0], Interval(*turned[1:]) if self.interval else None, self.noise, self.clusters)
 
     def verdict(self, more: str, less: str) -> str:
-        """`tie`, `not significant`, both, or the word for a difference that is neither."""
+        """`tie`, what speaks against claiming it, both, or the word for a difference that is neither."""
         said = ["tie"] if self.tie else []
-        if self.significant is False:
-            said.append("not significant")
-        elif self.significant is None and not said:
-            said.append("no interval")
+        if self.doubt and not (self.tie and self.doubt == NO_INTERVAL):
+            said.append(self.doubt)
         return ", ".join(said) or (more if self.share > 0 else less)
 
 
@@ -130,8 +142,7 @@ class Recommendation:
     candidates
         By rising draft length.
     recommended
-        The shortest of the best and what ties with it; None where no acceptance is known. Provisional where any length
-        is `undecided`.
+        The shortest of the best and what ties with it; None where no acceptance is known. See `provisional`.
     break_evens
         Acceptance at which each length pays, where step times are known.
     noise
@@ -176,14 +187,25 @@ class Recommendation:
         return tuple(c.draft_length for c in self.candidates if c.verdict == "not enough data")
 
     @property
+    def few(self) -> bool:
+        """Whether differences rest on fewer clusters than any claim asks for."""
+        return any(c.over_best is not None and c.over_best.doubt == FEW for c in self.candidates)
+
+    @property
+    def provisional(self) -> bool:
+        """Whether more data may change the answer."""
+        rests_on = [c.over_best.clusters for c in self.candidates if c.over_best is not None]
+        return bool(self.undecided) or any(count is not None and count < FEW_CLUSTERS for count in rests_on)
+
+    @property
     def times_as_much(self) -> float | None:
         """How many times as much data would settle the answer; None if no length is undecided.
 
         Errors shrink with the square root of what is measured; the differences are taken as they were found. A shorter
         length than the recommended one is settled once its interval leaves out 0, a longer one once it leaves out more
-        than the noise.
+        than the noise; nothing is before there are as many clusters as any claim asks for.
         """
-        factors = []
+        factors = [FEW_CLUSTERS / self.sample.count] if self.few and self.sample is not None else []
         for c in self.candidates:
             against = c.over_best
             if c.draft_length in self.undecided and against is not None and against.interval is not None:
@@ -197,6 +219,6 @@ class Recommendation:
         """How much more of `sample` that is, to two digits, upwards; None if none is undecided."""
         if self.times_as_much is None or self.sample is None:
             return None
-        more = max(1, math.ceil((self.times_as_much - 1) * self.sample.count))
+        more = max(1, math.ceil((self.times_as_much - 1) * self.sample.count - _ROUNDING))
         digits: int = 10 ** max(0, len(str(more)) - 2)
         return -(-more // digits) * digits

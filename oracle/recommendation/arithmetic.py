@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from oracle.acceptance import Acceptance, Curve, StepTimes
 from oracle.errors import InputError
-from oracle.intervals import Interval
-from oracle.latency.remarks import FEW_CLUSTERS
+from oracle.intervals import FEW_CLUSTERS, NOT_SIGNIFICANT, Interval
 from oracle.recommendation import break_even
 from oracle.recommendation.answers import NOISE, Against, Candidate, Recommendation, Sample, Verdict
 from oracle.recommendation.break_even import BreakEven
@@ -60,7 +59,9 @@ def recommend(acceptance: Acceptance | None, steps: StepTimes, *, noise: float =
         share = rates[k] / rates[best] - 1
         half = _half_width(best, k, curves, steps) if steps.step_ms else None
         around = None if half is None else Interval(share - half / rates[best], share + half / rates[best])
-        return Against(share, around, noise)
+        known = [curves[j].requests for j in (best, k) if j in curves]
+        requests = min((count for count in known if count is not None), default=None)
+        return Against(share, around, noise, requests if steps.step_ms else None)
 
     found = judged(candidates, over)
     notes += few_requests(curves)
@@ -153,12 +154,19 @@ def judged(candidates: Sequence[Candidate], over: Callable[[int, int], Against])
         verdict: Verdict = "best" if c.draft_length == best else ""
         if against is not None and against.tie:
             verdict = "tie"
-        elif against is not None and against.interval is not None and against.significant is False:
+        elif against is not None and against.open:
             # were it as good as the best, a shorter one would be set; a longer one only if better than by the noise
-            matters = c.draft_length < chosen or against.interval.high > against.noise
+            matters = c.draft_length < chosen or _may_gain(against)
             verdict = "not enough data" if matters else "not significant"
         found.append(replace(c, verdict=verdict, over_best=against))
     return tuple(found)
+
+
+def _may_gain(against: Against) -> bool:
+    """Whether a length may be better than the best by more than the noise: no interval that is trusted denies it."""
+    if against.interval is None or against.doubt != NOT_SIGNIFICANT:
+        return True
+    return against.interval.high > against.noise
 
 
 def _half_width(a: int, b: int, curves: dict[int, Curve], steps: StepTimes) -> float | None:

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from oracle.analysis import BatchResult, Plan, analyse
 from oracle.errors import InputError
-from oracle.intervals import Interval
+from oracle.intervals import FEW_CLUSTERS
 from oracle.latency.model import LatencyModel
-from oracle.mismatch import FEW_CLUSTERS, notes_on
+from oracle.mismatch import notes_on
 from oracle.pipeline import in_order
 from oracle.recommendation.answers import NOISE, Against, Candidate, Recommendation, Sample
 from oracle.recommendation.arithmetic import break_evens, check_noise, judged, shortest
@@ -29,7 +29,10 @@ _NAMED = "tenant "  # before a tenant's name where "" is no tenant
 _LIMITS = (
     "other traffic: these are expected scores on the traces they were chosen on",
     "served rounds: scheduler and launches cost more than the timed passes, up to 3 times at batch 64",
-    "whether the best was only lucky here: intervals take the recommended length as given; `policies` holds traces out",
+    "whether the best was only lucky here: intervals take the recommended length as given; `policies` holds traces "
+    "out, and drafts only where that is significantly faster than off",
+    "policies that follow the draft's confidence: this is the best static length, which every engine takes; llama.cpp "
+    "and transformers take a threshold too, and `policies` compares them",
     "mean acceptance length: tokens a round on these texts, clipped at their ends",
 )
 
@@ -50,6 +53,8 @@ class Walked:
         How many there are.
     notes
         What a reader must know.
+    no_off
+        Why K = 0 is not among the lengths; "" where it is.
     """
 
     totals: PolicyTotals
@@ -57,6 +62,7 @@ class Walked:
     tenant: tuple[str | None, ...]
     clusters: int
     notes: tuple[str, ...]
+    no_off: str
 
 
 def walk_static(
@@ -104,12 +110,13 @@ def walk_static(
         f"{_count(clusters, 'cluster')}",
         *lengths.notes,
         *notes_on(model, costs, [sums], experts_from=experts_from, clusters=clusters),
-        *([_few(clusters)] if clusters == 1 else []),
+        *([_few(clusters)] if clusters == 1 and "empirical" not in sums.match_kinds else []),
         *([f"{clusters:,} clusters are resampled in {MOST_UNITS:,} groups"] if clusters > MOST_UNITS else []),
         *([] if tenants.units.apart(0) else [f"more than {MOST_CATEGORIES} tenants: answers by tenant are left out"]),
     )
     whose = tuple(name.removeprefix(_NAMED) if name else None for name in tenants.units.labels(0))
-    return Walked(totals, by_tenant, whose, clusters, notes)
+    no_off = "" if 0 in costs.lengths else "left out by --k-min" if model.has(0) else "not measured"
+    return Walked(totals, by_tenant, whose, clusters, notes, no_off)
 
 
 def _one_source(sums: StudySums, source: str) -> str:
@@ -132,6 +139,9 @@ def _scored(traces: Traces, plan: Plan) -> tuple[BatchResult, tuple[str, ...]]:
 def recommend_from_walk(walked: Walked, *, noise: float = NOISE, batch_size: int = 1) -> Recommendation:
     """Recommend from what a walk gathered; see `recommend_from_totals`."""
     found = recommend_from_totals(walked.totals, noise=noise, batch_size=batch_size, notes=walked.notes)
+    if walked.no_off:
+        limit = f"whether off is faster: K = 0 was {walked.no_off}"
+        found = replace(found, limits=(limit, *found.limits))
     if found.sample is None or walked.clusters <= MOST_UNITS:
         return found
     return replace(found, sample=replace(found.sample, count=walked.clusters))
@@ -166,7 +176,7 @@ def recommend_from_totals(
     if lengths == [0]:
         raise InputError("only K = 0 may be chosen, so there is nothing to compare; raise --k-max")
     sampled = _Sampled(totals, [at[k] for k in lengths], scale)
-    candidates = [sampled.candidate(i, k, noise) for i, k in enumerate(lengths)]
+    candidates = [sampled.candidate(i, k) for i, k in enumerate(lengths)]
     fastest = max(range(len(lengths)), key=sampled.rate)  # the first of equals: the shorter draft
     over_best = dict(zip(lengths, sampled.over(fastest, noise), strict=True))
     found = judged(candidates, lambda _, k: over_best[k])
@@ -180,8 +190,9 @@ def recommend_from_totals(
         )
         for c, off, own in zip(found, over_off, sampled.over(chosen, noise), strict=True)
     )
-    said = [*notes, *_bound(totals, sampled.rate(chosen), recommended, scale)]
-    sample = Sample(sampled.clusters, "clusters") if sampled.clusters > 1 else None
+    bound = _bound(totals, sampled.rate(chosen), recommended, batch_size) if len(lengths) > 1 else ()
+    said = [*notes, *bound]
+    sample = None if sampled.averages else Sample(sampled.clusters, "clusters")
     return Recommendation(found, recommended, break_evens(found), noise, batch_size, None, tuple(said), _LIMITS, sample)
 
 
@@ -192,7 +203,7 @@ class _Sampled:
         rounds, drafted, accepted = (totals.of(name)[:, at] for name in ("rounds", "drafted", "accepted"))
         table = np.column_stack([totals.total_ms[:, at], rounds, drafted, accepted, totals.tokens])
         self._per_cluster, names = cluster_sums(table, totals.cluster)
-        self._averages = AVERAGES in names
+        self.averages = AVERAGES in names
         self._whole = self._per_cluster.sum(axis=0)[None]
         count = self._count = len(at)
 
@@ -223,9 +234,10 @@ class _Sampled:
                 return np.asarray(ms[:, [j]] / ms - 1)
 
         around = bootstrap(self._per_cluster, statistic)
-        return [Against(float(x), y, noise) for x, y in zip(statistic(self._whole)[0], around, strict=True)]
+        clusters = 0 if self.averages else self.clusters
+        return [Against(float(x), y, noise, clusters) for x, y in zip(statistic(self._whole)[0], around, strict=True)]
 
-    def candidate(self, i: int, k: int, noise: float) -> Candidate:
+    def candidate(self, i: int, k: int) -> Candidate:
         """Length number i, k tokens."""
         rate, length, acceptance, step_ms = (float(self._point[part * self._count + i]) for part in range(4))
         around = self._intervals[i]
@@ -235,20 +247,21 @@ class _Sampled:
             mean_acceptance_length=length,
             step_ms=step_ms,
             tokens_per_second=rate,
-            interval=around or (None if self._averages else Interval(rate * (1 - noise), rate * (1 + noise))),
-            interval_from="traces" if around or self._averages else "noise",
+            interval=around,
+            interval_from="traces",
             acceptance=acceptance if k else None,
             length_interval=self._intervals[self._count + i] if k else None,
         )
 
 
-def _bound(totals: PolicyTotals, rate: float, recommended: int, scale: float) -> Iterator[str]:
+def _bound(totals: PolicyTotals, rate: float, recommended: int, batch_size: int) -> Iterator[str]:
     """Say how fast the oracle would be."""
     if "oracle" in totals.policies:
-        top = scale * float(totals.tokens.sum() / totals.total_ms[:, totals.policies.index("oracle")].sum())
+        of = "" if batch_size == 1 else " of the batch"
+        top = 1e3 * batch_size * float(totals.tokens.sum() / totals.total_ms[:, totals.policies.index("oracle")].sum())
         yield (
-            f"the bound: a draft length chosen at each position with all knowledge would give {top:.1f} tokens/s, "
-            f"{100 * (top / rate - 1):.1f} % more than K = {recommended}"
+            f"the bound: a draft length chosen at each position with all knowledge would give {top:,.1f} tokens/s{of}, "
+            f"{100 * max(0.0, top / rate - 1):.1f} % more than K = {recommended}"
         )
 
 

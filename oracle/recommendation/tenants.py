@@ -168,7 +168,8 @@ def _mixing(tenant: str | None, k: int, apart: Curve, together: Curve, noise: fl
     if errors[0] is not None and errors[1] is not None:
         half = max(apart.quantile, together.quantile) * math.hypot(errors[0], errors[1])
         interval = Interval((difference - half) / lengths[0], (difference + half) / lengths[0])
-    change = Against(difference / lengths[0], interval, noise)
+    counts = [c.requests for c in (apart, together) if c.requests is not None]
+    change = Against(difference / lengths[0], interval, noise, min(counts, default=None))
     return Mixing(tenant, k, lengths[0], around[0], lengths[1], around[1], change)
 
 
@@ -176,7 +177,7 @@ def notes_on_mixing(found: Sequence[Mixing]) -> tuple[str, ...]:
     """Say in words what mixing changes, and that the recommendation rests on what was measured."""
     said = ["acceptance is the one measured while tenants shared batches (--acceptance-mixed)"]
     for each in found:
-        if each.tenant is None and each.change.significant and not each.change.tie:
+        if each.tenant is None and not each.change.doubt and not each.change.tie:
             word = "less" if each.change.share < 0 else "more"
             said.append(
                 f"mixing: at K = {each.draft_length} the mix emits {100 * abs(each.change.share):.1f} % {word} a round "

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from oracle.ablation import TERMS, Prevalence
-from oracle.mismatch import FEW_CLUSTERS
+from oracle.intervals import FEW_CLUSTERS
 from oracle.policies.sets import blind
 from oracle.scores import Score
 from oracle.study import AblationResult, Study

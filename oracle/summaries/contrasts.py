@@ -7,7 +7,7 @@ from oracle.contrasts import Comparison, Contrasts, Difference, Group, GroupMean
 from oracle.contrasts.estimates import DRAWS, Estimate
 from oracle.contrasts.lengths import MEAN
 from oracle.contrasts.steps import MISMATCHES
-from oracle.mismatch import FEW_CLUSTERS
+from oracle.intervals import FEW_CLUSTERS
 from oracle.summaries.findings import difference_cells, findings_table
 from oracle.tables import Column, Row, Table, interval_cells, number, resampled, with_interval, words
 

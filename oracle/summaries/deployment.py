@@ -2,22 +2,25 @@
 
 from typing import Any
 
+from oracle.engines import NAMES, engines_that_take
 from oracle.errors import printable
-from oracle.intervals import Interval
+from oracle.intervals import FEW_CLUSTERS, Interval
 from oracle.policies import static
 from oracle.realised.problem import Realised
 from oracle.realised.scores import Difference, differences
 from oracle.summaries.realised import by_decoding
 from oracle.tables import Column, Row, Table, interval_cells, number, show, with_interval, words
-from oracle.tuning import FEW_CLUSTERS, RULE, Compared, Deployment, Tuned, Tuning, deployment
+from oracle.tuning import RULE, Compared, Deployment, Tuned, Tuning, deployment
 
+NO_OFF = "k = 0 has no price (not measured, or left out)"
 GREEDY = "greedy"  # the decoding under which an engine accepts a token if and only if it equals the text's
 
 
-def deployment_table(found: Tuning, realised: Realised | None = None) -> Table:
+def deployment_table(found: Tuning, realised: Realised | None = None, no_off: str = NO_OFF) -> Table:
     """The policy to deploy, and drafting off, the best static length and the fastest other policy beside it.
 
-    Recorded matches of greedy texts, if there are any, change no answer; what they say of it is a note.
+    Recorded matches of greedy texts, if there are any, change no answer; what they say of it is a note. `no_off` says
+    why k = 0 is not among the lengths, where it is not.
     """
     answer = deployment(found)
     columns = (
@@ -27,7 +30,7 @@ def deployment_table(found: Tuning, realised: Realised | None = None) -> Table:
         with_interval("minus\nk = 0, ms", "against_off_ms", "+.3f"),
         with_interval("minus the best\nstatic, ms", "against_static_ms", "+.3f"),
         with_interval("% of gain", "gain_captured", ".1f", 100),
-        number("tokens/\ns", "tokens_per_second", ".1f"),
+        number("tokens/s\na request", "tokens_per_second", ".1f"),
         number("speed-up\nover k = 0", "speedup", ".3f"),
     )
     return Table(
@@ -35,19 +38,19 @@ def deployment_table(found: Tuning, realised: Realised | None = None) -> Table:
         "Which policy to deploy, by held-out expected scores",
         columns,
         _rows(found, answer),
-        _notes(found, realised),
+        _notes(found, realised, no_off),
     )
 
 
-def deployment_sentence(found: Tuning) -> str:
-    """Say which policy to deploy and by how much it gains."""
+def deployment_sentence(found: Tuning, no_off: str = NO_OFF) -> str:
+    """Say which policy to deploy, which engines take it, and by how much it gains."""
     answer = deployment(found)
     others = _others(answer, found)
     if answer.off:
         return f"deploy {static(0)}, drafting off: {others}"
-    said = f"deploy {printable(answer.setting)}"
+    said = f"deploy {printable(answer.setting)}{taken_by(answer)}"
     if answer.difference is None:
-        return f"{said}: k = 0 may not be chosen here; {others}"
+        return f"{said}: {no_off}; {others}"
     best, scores = found.families[0], answer.scores
     length = f"the best static length, {best.chosen_on_all}"
     said += f": {_with_interval(answer.difference)} against {'k = 0' if answer.against == static(0) else length}"
@@ -56,6 +59,17 @@ def deployment_sentence(found: Tuning) -> str:
     if scores is not None and scores.gain_captured is not None:
         said += f"; captures {_share(scores.gain_captured, scores.gain_interval)} of the oracle's gain"
     return f"{said}; {others}" if scores is best else said
+
+
+def taken_by(answer: Deployment) -> str:
+    """Say which engines take a setting that is no static length, and what to set on the others; "" if all take it."""
+    takers = engines_that_take(answer.setting)
+    others = [name for name in NAMES if name not in takers]
+    if not others:
+        return ""
+    by = f"taken by {' and '.join(takers)}" if takers else "no engine takes it as it stands"
+    off = ", off" if answer.static_setting == static(0) else ""
+    return f" ({by}; on {', '.join(others)}, which take static lengths: {answer.static_setting}{off})"
 
 
 def _others(answer: Deployment, found: Tuning) -> str:
@@ -101,15 +115,15 @@ def _on_matches(found: Tuning, realised: Realised | None) -> list[str]:
     against = "k = 0" if answer.against == static(0) else "the best static length"
     said = f"on recorded matches of greedy texts, held out: {_with_interval(apart)} against {against}"
     if not apart.significant:
-        return [f"{said}, not significant"]
+        return [f"{said}, {apart.doubt or 'no interval'}"]
     if apart.ms_per_token < 0:
         return [f"{said}, which bears it out"]
     return [f"{said}, which speaks against it: measure before deploying"]
 
 
-def _notes(found: Tuning, realised: Realised | None) -> list[str]:
+def _notes(found: Tuning, realised: Realised | None, no_off: str) -> list[str]:
     compared = sum(one.online for one in found.families[1:])
-    notes = [deployment_sentence(found), *_on_matches(found, realised), f"the rule: {RULE}"]
+    notes = [deployment_sentence(found, no_off), *_on_matches(found, realised), f"the rule: {RULE}"]
     if found.clusters < 2:
         notes.append(
             "no intervals: no difference counts as significant, so the setting is the rule's default, no finding"
@@ -117,7 +131,7 @@ def _notes(found: Tuning, realised: Realised | None) -> list[str]:
     elif found.clusters < FEW_CLUSTERS:
         notes.append(
             f"{found.clusters} clusters with positions: fewer than {FEW_CLUSTERS}, so no difference counts as "
-            "significant"
+            "significant, and the setting is the rule's default"
         )
     if compared > 1:
         notes.append(
@@ -144,6 +158,7 @@ def _off(found: Tuning, answer: Deployment) -> dict[str, Any]:
     return {
         "policy": f"{static(0)} (off)",
         "deploy": answer.off,
+        "engines": list(engines_that_take(static(0))),
         **interval_cells("ms_per_token", found.without_ms_per_token, None),
         **_cells("against_off_ms", None),
         **_cells("against_static_ms", None),
@@ -158,6 +173,7 @@ def _row(one: Tuned, found: Tuning, *, deploy: bool) -> dict[str, Any]:
     return {
         "policy": _named(one, found),
         "deploy": deploy,
+        "engines": list(engines_that_take(one.chosen_on_all)),
         **interval_cells("ms_per_token", one.ms_per_token, one.ms_per_token_interval),
         **_cells("against_off_ms", None if one.chosen_on_all == static(0) else one.against_off),
         **_cells("against_static_ms", static_difference),

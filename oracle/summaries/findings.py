@@ -5,7 +5,7 @@ from typing import Any
 from oracle.contrasts import Contrasts, Difference, Finding
 from oracle.contrasts.estimates import DRAWS
 from oracle.contrasts.lengths import AT_LEAST_4, AT_MOST_1
-from oracle.mismatch import FEW_CLUSTERS
+from oracle.intervals import FEW_CLUSTERS
 from oracle.tables import Column, Row, Table, interval_cells, number, resampled, show, with_interval, words
 
 _MEASURES = {AT_LEAST_4: "share of k* ≥ 4", AT_MOST_1: "share of k* ≤ 1"}

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from oracle.intervals import FEW
 from oracle.policies import static
 from oracle.realised.calibration import CalibrationRow, calibrate
 from oracle.realised.problem import CLAIRVOYANT, Realised, by_label
@@ -95,6 +96,7 @@ def _score_cells(s: RealisedScore, expected: float | None, against: Difference |
             None if against is None else against.interval,
         ),
         "significant": None if against is None else against.significant,
+        "doubt": None if against is None else against.doubt,
         "rounds": s.rounds,
         "mean_draft_length": s.mean_draft_length,
         "acceptance": s.acceptance,
@@ -115,7 +117,7 @@ def _scores(realised: Realised, calibrated: Sequence[CalibrationRow], notes: Seq
         Column("parameters", lambda row: "other folds" if row["held_out"] else NOT_AVAILABLE, text=True),
         with_interval("realised\nms/token", "ms_per_token"),
         number("expected\nms/token", "expected_ms_per_token"),
-        number("tokens/\ns", "tokens_per_second", ".1f"),
+        number("tokens/s\na request", "tokens_per_second", ".1f"),
         number("speed-up\nover k = 0", "speedup"),
         with_interval(f"above the {what}\nms/token", "above_oracle_ms_per_token"),
         number("% of\ngain", "gain_captured", ".1f", 100),
@@ -160,8 +162,11 @@ def _on_differences(decoding: str, rows: Sequence[Row], what: str) -> str:
     mine = [row for row in rows if row["decoding"] == decoding]
     best = [row["policy"] for row in mine if row["undominated"]]
     blurred = [row["policy"] for row in mine if row["significant"] is False]
+    few = any(row["doubt"] == FEW for row in mine)
     said = f"{decoding}: undominated in ms and wasted tokens a token, of those an engine can run: "
     said += ", ".join(best) or "none"
+    if few:
+        return f"{said}; {FEW}: no difference from the {what} counts as significant"
     return f"{said}; not significantly different from the {what}: {', '.join(blurred)}" if blurred else said
 
 

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from oracle.intervals import FEW_CLUSTERS
 from oracle.recommendation.answers import Candidate, Recommendation
 from oracle.recommendation.break_even import BreakEven
 from oracle.recommendation.tenants import Mixing, Tenants
@@ -54,11 +55,11 @@ def verdict(answer: Recommendation) -> str:
     if best is None or k is None:
         return _pays_from(answer)
     chosen = answer.of(k)
-    unsure = "not enough data; provisionally " if answer.undecided else ""
+    unsure = "not enough data; provisionally " if answer.provisional else ""
     if k == 0:
         wins = ": off wins" if best.draft_length == 0 and not unsure else ""
-        return f"{unsure}off (K = 0){wins}, {rate(chosen)}"
-    text = f"{unsure}K = {k}: {rate(chosen)}"
+        return f"{unsure}off (K = 0){wins}, {rate(chosen, answer.batch_size)}"
+    text = f"{unsure}K = {k}: {rate(chosen, answer.batch_size)}"
     off = next((c for c in answer.candidates if c.draft_length == 0), None)
     if off is not None:
         text += f", {above(chosen, off)} above off"
@@ -79,8 +80,20 @@ def _reason(answer: Recommendation) -> str:
     best, k = answer.best, answer.recommended
     if best is None or k is None:
         return "–"
+    return f"{_compared_with(answer, best)}{_few(answer)}"
+
+
+def _few(answer: Recommendation) -> str:
+    if not answer.few or answer.sample is None:
+        return ""
+    unit = answer.sample.unit if answer.sample.count != 1 else answer.sample.unit.removesuffix("s")
+    return f"; {answer.sample.count:g} {unit} only: below {FEW_CLUSTERS} no difference counts as significant"
+
+
+def _compared_with(answer: Recommendation, best: Candidate) -> str:
     if answer.undecided:
         return _undecided(answer, best)
+    k = answer.recommended or 0
     if answer.tied:
         listed = ", ".join(_length(c) for c in sorted((*answer.tied, best.draft_length)))
         return (
@@ -164,7 +177,7 @@ def _settings(answers: Sequence[Recommendation]) -> Table:
         {
             **setting_cells(answer),
             "draft_length": answer.recommended,
-            "provisional": bool(answer.undecided),
+            "provisional": answer.provisional,
             "value": verdict(answer),
             "why": _reason(answer),
         }

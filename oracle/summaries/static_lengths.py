@@ -3,12 +3,13 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from oracle.intervals import FEW, FEW_CLUSTERS
 from oracle.recommendation.answers import Against, Candidate, Recommendation
 from oracle.tables import Column, Table, interval_cells, number, show, with_interval, words
 
 NOT_ENOUGH = (
-    "not enough data: the 95 % interval of the difference from the best holds 0, and another length would be set if it "
-    "were as good, or better by more than the noise"
+    "not enough data: the difference from the best is not significant (its 95 % interval holds 0, there is none, or it "
+    "rests on few clusters), and another length would be set if it were as good, or better by more than the noise"
 )
 
 
@@ -53,16 +54,16 @@ def said_once(said: Iterable[tuple[str, str]], settings: int) -> list[str]:
     ]
 
 
-def rate(candidate: Candidate) -> str:
-    """Write a rate."""
-    return f"{show(candidate.tokens_per_second, ',.1f')} tokens/s"
+def rate(candidate: Candidate, batch_size: int) -> str:
+    """Write a rate: of all requests together."""
+    return f"{show(candidate.tokens_per_second, ',.1f')} tokens/s{'' if batch_size == 1 else ' of the batch'}"
 
 
 def above(one: Candidate, other: Candidate) -> str:
     """Say by how much one rate is above another."""
     assert one.tokens_per_second is not None
     assert other.tokens_per_second is not None
-    return f"{100 * (one.tokens_per_second / other.tokens_per_second - 1):.1f} %"
+    return f"{show(one.tokens_per_second / other.tokens_per_second - 1, '.1f', 100)} %"
 
 
 def compared(against: Against, *, paired: bool = True) -> str:
@@ -77,6 +78,7 @@ def lengths_table(answers: Sequence[Recommendation]) -> Table:
     """Show what each static length gives; from traces, how it compares with off and with the recommended length."""
     only = answers[0] if len(answers) == 1 else None
     off = any(c.draft_length == 0 and c.tokens_per_second for answer in answers for c in answer.candidates)
+    batched = any(answer.batch_size > 1 for answer in answers)
     paired = only is not None and any(c.over_recommended is not None for c in only.candidates)
     speedup = (number("speed-\nup", "speedup", ".3f"),) if off else ()
     columns: tuple[Column, ...] = (
@@ -85,7 +87,7 @@ def lengths_table(answers: Sequence[Recommendation]) -> Table:
         number("acceptance\nfrom K", "measured_at"),
         number("mean\nacceptance length", "mean_acceptance_length", ".3f"),
         number("step ms", "step_ms", ".2f"),
-        with_interval("tokens/s", "tokens_per_second", ".1f"),
+        with_interval("tokens/s\nof the batch" if batched else "tokens/s", "tokens_per_second", ".1f"),
         *(_paired_columns(only, off) if paired and only is not None else speedup),
         words("", "verdict"),
     )
@@ -149,8 +151,9 @@ def _notes(answers: Sequence[Recommendation], paired: bool) -> list[str]:
     notes = [f"intervals: {'; '.join(kinds[kind] for kind in shown)}"] if used else []
     if paired:
         notes.append(
-            f"comparisons are paired by cluster; not significant: the 95 % interval holds 0; tie: within the stated "
-            f"noise of {noise:g} %, whether significant or not"
+            f"comparisons are paired by cluster; not significant: the 95 % interval holds 0; {FEW}: fewer than "
+            f"{FEW_CLUSTERS}, so nothing is significant; tie: within the stated noise of {noise:g} %, whether "
+            "significant or not"
         )
     if any(answer.undecided for answer in answers):
         notes.append(NOT_ENOUGH)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from oracle.mismatch import of_one_request
 from oracle.result_files import metadata_of, result_writer
 from oracle.scores import Score
 from oracle.study import Study
@@ -15,7 +16,7 @@ from oracle.tables import Table, interval_cells, number, resampled, show, with_i
 SCORE_COLUMNS = (
     words("policy", "policy"),
     with_interval("ms/token", "ms_per_token", ".3f"),
-    number("tokens/\ns", "tokens_per_second", ".1f"),
+    number("tokens/s\na request", "tokens_per_second", ".1f"),
     number("speed-\nup", "speedup", ".3f"),
     with_interval("regret\nms/token", "regret_ms_per_token", ".3f"),
     number("% of\ngain", "gain_captured", ".1f", 100),
@@ -140,6 +141,7 @@ def _scores(study: Study) -> Table:
     past_end = max(row["past_end_share"] for row in rows)
     notes = [
         f"expected scores, in-sample; {resampled(study.clusters)}; regret is paired",
+        *of_one_request(study.model),
         "oracle and blind look ahead over the whole text: bounds, not policies an engine can run",
         f"best static length on these traces: {best['policy']} "
         f"({show(best['regret_ms_per_token'] / rows[0]['ms_per_token'], '.1f', 100)} % above the oracle)",

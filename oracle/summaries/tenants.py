@@ -70,7 +70,7 @@ def _own_lengths(answer: Recommendation, tenants: Tenants) -> Iterator[str]:
         best, shared = own.of(own.recommended or 0), own.of(k)
         paired = shared.over_recommended
         more = f"{above(best, shared)} more" if paired is None else compared(paired.reversed)
-        unsure = " (provisional: not enough data)" if own.undecided else ""
+        unsure = " (provisional: not enough data)" if own.provisional else ""
         yield f"{tenant_name(tenant)}: K = {best.draft_length} of its own{unsure} against K = {k}: {more}"
 
 

@@ -15,7 +15,7 @@ def tuned_measures_table(held: HeldOut) -> Table:
     rows = [_row(score, without) for score in realised_scores(held.expected)]
     columns = (
         words("policy", "family"),
-        number("tokens/\ns", "tokens_per_second", ".1f"),
+        number("tokens/s\na request", "tokens_per_second", ".1f"),
         number("speed-up\nover k = 0", "speedup", ".3f"),
         number("rounds", "rounds", ",.0f"),
         number("mean draft\nlength", "mean_draft_length", ".2f"),
@@ -32,7 +32,7 @@ def tuned_measures_table(held: HeldOut) -> Table:
     notes = [
         f"expected, held out, {tokens:,.0f} tokens; sums over all rounds; intervals of ms/token: in the table above",
         "drafted tokens, so acceptance and waste, include those that are looked at and left out; mean acceptance "
-        "length: 1 + accepted tokens a round; tokens/s: of one sequence",
+        "length: 1 + accepted tokens a round",
         "the last five columns add up to ms/token",
     ]
     return Table("tuned_measures", "What tuned policies do on held-out generations", columns, rows, notes)

@@ -3,12 +3,14 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from oracle.engines import NAMES, engines_that_take
 from oracle.errors import printable
+from oracle.intervals import FEW, FEW_CLUSTERS
 from oracle.resampling import DRAWS
 from oracle.scores import PolicyTotals, score
 from oracle.summaries.study import SCORE_COLUMNS, score_rows
-from oracle.tables import NOT_AVAILABLE, Column, Table, interval_cells, number, resampled, show, with_interval, words
-from oracle.tuning import FEW_CLUSTERS, FOLDS, NOT_SIGNIFICANT, Tuned, Tuning
+from oracle.tables import Column, Row, Table, interval_cells, number, resampled, show, with_interval, words
+from oracle.tuning import FOLDS, Tuned, Tuning
 
 
 def tuning_table(found: Tuning, notes_on_lengths: Sequence[str] = ()) -> Table:
@@ -23,8 +25,8 @@ def tuning_table(found: Tuning, notes_on_lengths: Sequence[str] = ()) -> Table:
         with_interval("regret\nms/token", "regret_ms_per_token"),
         with_interval("% of gain", "gain_captured", ".1f", 100),
         with_interval("minus the best\nstatic, ms", "against_static_ms"),
-        Column("verdict", lambda row: _marked(row["verdict"], found.clusters), text=True),
-        words("an engine\ncan run it", "online"),
+        words("verdict", "verdict"),
+        Column("engines that\ntake it", _takers, text=True),
     )
     without = found.without_ms_per_token
     k0 = "" if without is None else f"; k = 0: {show(without)} ms a token"
@@ -38,6 +40,8 @@ def tuning_table(found: Tuning, notes_on_lengths: Sequence[str] = ()) -> Table:
         "expected scores; parameters and constants come from the other folds; intervals take them as given",
         "a token that is drafted only to see that it is too unsure is paid for; @keep verifies it all the same",
         "`!`: looks at true match probabilities and experts, which no engine knows: a bound on the idea",
+        f"engines that take it: as it stands, of {', '.join(NAMES)}; none: it looks at nothing that an engine does not "
+        "know, and needs code of its own there",
         *_on_what_was_tried(found),
     ]
     return Table(
@@ -49,7 +53,7 @@ def _on_what_was_tried(found: Tuning) -> list[str]:
     """Say what a reader must know of weak verdicts, parameters at an end of the grid, stand-ins and claims."""
     notes = []
     if 1 < found.clusters < FEW_CLUSTERS:
-        notes.append(f"*: fewer than {FEW_CLUSTERS} clusters, so the interval is too narrow and the verdict weak")
+        notes.append(f"{FEW}: fewer than {FEW_CLUSTERS}, so intervals are too narrow to call anything faster or slower")
     edges = [policy for one in found.families for policy in one.at_edge]
     if edges:
         notes.append(
@@ -93,24 +97,25 @@ def category_table(found: Mapping[str | None, Tuning]) -> Table:
         with_interval("regret\nms/token", "regret_ms_per_token"),
         with_interval("% of gain", "gain_captured", ".1f", 100),
         with_interval("minus the best\nstatic, ms", "against_static_ms"),
-        Column("verdict", lambda row: _marked(row["verdict"], row["clusters"]), text=True),
-        words("an engine\ncan run it", "online"),
+        words("verdict", "verdict"),
+        Column("engines that\ntake it", _takers, text=True),
     )
     return Table(
         "tuned_by_category", "Held-out scores of tuned policies by category", columns, rows, _category_notes(found)
     )
 
 
-def _marked(verdict: str | None, clusters: int) -> str:
-    if verdict is None:
-        return NOT_AVAILABLE
-    weak = clusters < FEW_CLUSTERS and verdict != NOT_SIGNIFICANT
-    return f"{verdict}{' *' if weak else ''}"
+def _takers(row: Row) -> str:
+    if row["online"] == "author's claim":
+        return "author's claim"
+    if row["online"] == "no":
+        return "a bound"
+    return "all" if len(row["engines"]) == len(NAMES) else ", ".join(row["engines"]) or "none"
 
 
 def _category_notes(found: Mapping[str | None, Tuning]) -> list[str]:
     few = [f"{_named(name)} ({tuning.clusters})" for name, tuning in found.items() if tuning.clusters < FEW_CLUSTERS]
-    compared = sum(len(tuning.families) - 1 for tuning in found.values())
+    compared = sum(len(tuning.families) - 1 for tuning in found.values() if tuning.clusters >= FEW_CLUSTERS)
     notes = [
         "expected scores of the policies of the table above, which were tuned on the training generations of all "
         "categories (budget: on each category's)",
@@ -119,7 +124,7 @@ def _category_notes(found: Mapping[str | None, Tuning]) -> list[str]:
     ]
     if few:
         notes.append(
-            f"*: fewer than {FEW_CLUSTERS} clusters, so the interval is too narrow and the verdict weak: "
+            f"{FEW}: fewer than {FEW_CLUSTERS}, so intervals are too narrow to call anything faster or slower: "
             f"{', '.join(few)}"
         )
     if compared > 1:
@@ -137,8 +142,7 @@ def _category_notes(found: Mapping[str | None, Tuning]) -> list[str]:
 def _lowest(best: Tuned, tuning: Tuning) -> str:
     if best is tuning.families[0]:
         return f"{best.family}, the best static length"
-    verdict = _marked(best.against_static.verdict, tuning.clusters)
-    return f"{best.family}; against the best static length: {verdict}"
+    return f"{best.family}; against the best static length: {best.against_static.verdict}"
 
 
 def _named(category: str | None) -> str:
@@ -181,4 +185,5 @@ def _held_out_cells(tuning: Tuning, tuned: Tuned) -> dict[str, Any]:
         ),
         "verdict": None if itself else against.verdict,
         "online": "author's claim" if tuned.claimed else "yes" if tuned.online else "no",
+        "engines": list(engines_that_take(tuned.chosen_on_all)),
     }

@@ -14,13 +14,11 @@ from oracle.tuning.deployment import RULE, Deployment, deployment
 from oracle.tuning.families import FAMILIES, totals_of
 from oracle.tuning.holding_out import HeldOut, HeldOutBatch, hold_out
 from oracle.tuning.survey import FOLDS, Surveyed, learn, survey
-from oracle.tuning.tuned import FEW_CLUSTERS, NOT_SIGNIFICANT, Compared, Tuned, Tuning, scored, scored_by_category
+from oracle.tuning.tuned import Compared, Tuned, Tuning, scored, scored_by_category
 
 __all__ = [
     "FAMILIES",
-    "FEW_CLUSTERS",
     "FOLDS",
-    "NOT_SIGNIFICANT",
     "RULE",
     "Compared",
     "Deployment",

@@ -2,11 +2,12 @@
 
 from dataclasses import dataclass
 
+from oracle.intervals import FEW_CLUSTERS
 from oracle.policies import static
-from oracle.tuning.tuned import FEW_CLUSTERS, Compared, Tuned, Tuning
+from oracle.tuning.tuned import Compared, Tuned, Tuning
 
 RULE = (
-    "the best static length is deployed if it is significantly faster than k = 0 or k = 0 may not be chosen, else "
+    "the best static length is deployed if it is significantly faster than k = 0 or k = 0 has no price, else "
     "drafting is off; another policy takes its place if an engine can run it, it is the fastest of those on held-out "
     "generations, and it is significantly faster than what it replaces; significantly: the paired 95 % interval leaves "
     f"0 out, with {FEW_CLUSTERS} clusters or more"
@@ -23,6 +24,8 @@ class Deployment:
         Text form of the policy to deploy, its parameter chosen on all generations; `static:0` is off.
     scores
         Its held-out scores; None for k = 0.
+    static_setting
+        The same among static lengths alone: what engines without the policy can set.
     against
         What it is compared with: `static`, the best static length, or `static:0`.
     difference
@@ -35,6 +38,7 @@ class Deployment:
 
     setting: str
     scores: Tuned | None
+    static_setting: str
     against: str
     difference: Compared | None
     runner_up: Tuned | None
@@ -50,22 +54,23 @@ def deployment(found: Tuning) -> Deployment:
     """Follow `RULE`."""
     best = found.families[0]
     off = found.without_ms_per_token is not None and (
-        best.chosen_on_all == static(0) or not significantly_faster(best.against_off, found.clusters)
+        best.chosen_on_all == static(0) or not significantly_faster(best.against_off)
     )
+    alone = static(0) if off else best.chosen_on_all
     others = [one for one in found.families[1:] if one.online]
     fastest = min(others, key=lambda one: one.ms_per_token, default=None)
     if fastest is not None:
         replaced = fastest.against_off if off else fastest.against_static
-        if significantly_faster(replaced, found.clusters):
+        if significantly_faster(replaced):
             against = static(0) if off else best.family
-            return Deployment(fastest.chosen_on_all, fastest, against, replaced, None, None)
+            return Deployment(fastest.chosen_on_all, fastest, alone, against, replaced, None, None)
     else:
         replaced = None
     if off:
-        return Deployment(static(0), None, static(0), None, fastest, replaced)
-    return Deployment(best.chosen_on_all, best, static(0), best.against_off, fastest, replaced)
+        return Deployment(alone, None, alone, static(0), None, fastest, replaced)
+    return Deployment(alone, best, alone, static(0), best.against_off, fastest, replaced)
 
 
-def significantly_faster(difference: Compared | None, clusters: int) -> bool:
-    """Whether a difference is a gain that the data carry: `FEW_CLUSTERS` or more, and 0 outside the interval."""
-    return difference is not None and clusters >= FEW_CLUSTERS and difference.verdict == "faster"
+def significantly_faster(difference: Compared | None) -> bool:
+    """Whether a difference is a gain that the data carry."""
+    return difference is not None and difference.verdict == "faster"

@@ -6,15 +6,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from oracle.intervals import Interval
+from oracle.intervals import Interval, doubt_about
 from oracle.policies import static
 from oracle.resampling import bootstrap, cluster_sums
 from oracle.scores import LEAST_GAIN
 from oracle.tuning.choosing import Family
 from oracle.tuning.holding_out import HeldOut
-
-NOT_SIGNIFICANT = "not significant"
-FEW_CLUSTERS = 10  # below, intervals of a clustered bootstrap cover less than they say
 
 
 @dataclass(frozen=True)
@@ -27,17 +24,19 @@ class Compared:
         The difference; negative is faster.
     interval
         95 % interval; None with fewer than two clusters.
+    clusters
+        How many were resampled.
     """
 
     ms_per_token: float
     interval: Interval | None
+    clusters: int
 
     @property
     def verdict(self) -> str:
-        """`faster`, `slower`, or `not significant` where the interval holds 0 or there is none."""
-        if self.interval is None or self.interval.low <= 0 <= self.interval.high:
-            return NOT_SIGNIFICANT
-        return "faster" if self.interval.high < 0 else "slower"
+        """`faster`, `slower`, or what speaks against claiming either: `few clusters`, `not significant`."""
+        doubt = doubt_about(self.interval, self.clusters)
+        return doubt or ("faster" if self.interval is not None and self.interval.high < 0 else "slower")
 
 
 @dataclass(frozen=True)
@@ -158,6 +157,7 @@ def scored(
     oracle, without, _ = (float(x) for x in table[:, policies:].sum(axis=0) / table[:, -1].sum())
     gains = held.without_ms is not None and without - oracle > LEAST_GAIN * oracle
     known = without if held.without_ms is not None else None
+    count = len(names) if len(names) < 2 or not held.grouped else held.clusters if clusters is None else clusters
     families = tuple(
         Tuned(
             family=one.name,
@@ -172,15 +172,14 @@ def scored(
             regret_interval=intervals[policies + p],
             gain_captured=float(point[2 * policies + p]) if gains else None,
             gain_interval=intervals[2 * policies + p] if gains else None,
-            against_static=Compared(float(point[3 * policies + p]), intervals[3 * policies + p]),
-            against_off=Compared(float(point[4 * policies + p]), intervals[4 * policies + p])
+            against_static=Compared(float(point[3 * policies + p]), intervals[3 * policies + p], count),
+            against_off=Compared(float(point[4 * policies + p]), intervals[4 * policies + p], count)
             if known is not None
             else None,
             at_edge=_at_edge(one),
         )
         for p, one in enumerate(held.families)
     )
-    count = len(names) if len(names) < 2 or not held.grouped else held.clusters if clusters is None else clusters
     return Tuning(families, oracle, known, held.folds, count, int(table[:, -1].sum()), held.late_share)
 
 
