@@ -84,7 +84,8 @@ def test_letters_of_the_equations_are_told_their_names():
         "t.toml: rho is not a key of traffic; it is written prefix_share",
         "t.toml: C is not a key of traffic; it is written concurrency",
         "t.toml: L is not a key of traffic; known here: concurrency, prefix_share, repetitiveness, prompt_tokens, "
-        "output_tokens, context_tokens, prefix_share_low, prefix_share_high, repetitiveness_low, repetitiveness_high",
+        "output_tokens, context_tokens, autocorrelation, prefix_share_low, prefix_share_high, repetitiveness_low, "
+        "repetitiveness_high, autocorrelation_low, autocorrelation_high, reading",
         "t.toml: prefix_share is 40; it lies in [0, 1]; a percentage is written as a fraction: 0.4",
     )
 

@@ -20,7 +20,7 @@ DEPLOYMENT = LEVERS / "deployment.toml"
 AGENT = LEVERS / "coding-agent.toml"
 
 AGENT_PAGE = """\
-Serving levers: 24 requests in flight, prefix share 0.85, repetitiveness 0.92, 12000 → 300 tokens in 16384 of context
+Serving levers: 24 requests in flight, prefix share 0.85, repetitiveness 0.92, 12,000 → 300 tokens in 16,384 of context
 set                    FP8, speculation on, prefix cache on (8 draft tokens): 0.06397 ms a token
 why                    4.78 % dearer is the next best, NVFP4, speculation on, prefix cache on; all 24 requests decode together
 draft length           stated: 8; of 1 … 16 the model would draft 16 (FP8, speculation on, prefix cache on), 9.62 % cheaper
@@ -37,17 +37,18 @@ from                   a closed-form model with the parameters stated below; non
 
 DAY_PAGE = """\
 Serving levers over 24 slots
-precision  NVFP4 in all slots
-cost       0.08897 ms a token on average
-against    0.09813 for the best that is never touched (NVFP4, speculation on, prefix cache off): 9.34 % less
-hysteresis costs 0 % over levers that follow their break-evens at once
-admission  not capped; where requests may wait, caps of 96 in 16 of 24 slots, with the levers named there, cost 0.08580 a token, 3.56 % less
-bound      0.08897 if the precision too could change in every slot
-switch     speculation off at 07:00, 187 requests in flight
-switch     prefix cache off at 08:00, 239 requests in flight
-switch     speculation on at 21:00, 150 requests in flight
-switch     prefix cache on at 21:00, 150 requests in flight
-undecided  no slot: the intervals given, if any, leave every lever certain
+not settled in 2 of 24 slots (01:00, 02:00) a step leaves many experts out, and counting those it goes to sets other levers; [assumptions] reads_grow = true counts them
+precision   NVFP4 in all slots
+cost        0.08897 ms a token on average
+against     0.09813 for the best that is never touched (NVFP4, speculation on, prefix cache off): 9.34 % less
+hysteresis  costs 0 % over levers that follow their break-evens at once
+admission   not capped; where requests may wait, caps of 96 in 16 of 24 slots, with the levers named there, cost 0.08580 a token, 3.56 % less
+bound       0.08897 if the precision too could change in every slot
+switch      speculation off at 07:00, 187 requests in flight
+switch      prefix cache off at 08:00, 239 requests in flight
+switch      speculation on at 21:00, 150 requests in flight
+switch      prefix cache on at 21:00, 150 requests in flight
+undecided   speculation in 2 slots (01:00, 02:00)
 """  # noqa: E501
 
 
@@ -165,8 +166,9 @@ def test_intervals_leave_a_lever_undecided():
     busy += "repetitiveness_high = 0.2\nprompt_tokens = 8192\noutput_tokens = 512\ncontext_tokens = 16384\n"
     page = succeeded("levers", DEPLOYMENT, "--traffic", "-", stdin=busy)
     assert (
-        "at NVFP4: speculation undecided, prefix cache on; within the intervals 2 configurations may be the cheapest: "
-        "NVFP4, speculation off, prefix cache on; NVFP4, speculation on, prefix cache on"
+        "at NVFP4: speculation undecided, prefix cache on; within the intervals, with all experts read or those "
+        "counted that a step goes to, 2 configurations may be the cheapest: NVFP4, speculation off, prefix cache on; "
+        "NVFP4, speculation on, prefix cache on"
     ) in page
 
 

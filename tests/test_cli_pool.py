@@ -21,7 +21,7 @@ POST, POST_POOL, A100 = POOL / "post.toml", POOL / "post-pool.toml", POOL / "a10
 POST_PAGE = """\
 Memory pool: 28.70 GiB of usable HBM
 bf16         does not fit: 52.0 GB of weights, 48.43 GiB, 19.73 GiB too many
-FP8          fits: 26.0 GB of weights, 24.21 GiB; 4.49 GiB left for KV (15.6 % of the HBM); 20.49 GiB of the weights are those that a token does not use
+FP8          fits: 26.0 GB of weights, 24.21 GiB; 4.49 GiB left for KV (15.6 % of the HBM); one token does not use 20.49 GiB of the weights
 what follows at FP8, the first stated that fits
 left open    reserve_gib for activations and graphs is not stated: taken as 0, so pools are upper bounds
 left open    KV of a token and contexts of tenants are not stated: the pool is given in bytes, not in tenants
@@ -33,7 +33,7 @@ from         bytes and tenants are exact for what is stated; no times
 POST_POOL_PAGE = """\
 Memory pool: 3.80 GiB left for KV by weights and reserve
 pool       3.80 GiB for KV
-one GiB    takes 1.00 GiB, 26.3 % of the pool; at a full pool each tenant left has to be 1.357 times as fast to make up for it
+one GiB    takes 1.00 GiB of weights, 26.3 % of the pool; at a full pool each tenant left has to be 1.357 times as fast to make up for it
 early exit saves 29.2 % of a step at batch 1; in lockstep 1 % or more up to a batch of 5
 left open  KV of a token and contexts of tenants are not stated: the pool is given in bytes, not in tenants
 left open  times are not stated: what speed-ups cost is known, what they give is not
@@ -43,11 +43,11 @@ from       bytes and tenants are exact for what is stated; no times
 
 A100_LINES = """\
 tenants          12 of this mix fit, 0.656 GiB each; 32 are asked for: 20 do not fit
-experts          weights that a token does not use take the place of 77 tenants: 89 would fit without them
+experts          weights that one token does not use take the room of 77 tenants, but a step of the 12 tenants that fit uses 53.9 % of the experts of a layer (by the uniform formula), and the next step others: they cannot be dropped
 most tenants     147 at NVFP4 weights, FP8 KV
 a / b            a: verifying drafts takes time on top of reading bytes; b: it hides behind reading, a pass takes the longer of reading bytes and computing all its tokens, that of the plain step included; a verdict stands where both agree
-draft model 1.7B takes 3.17 GiB, 38.4 % of the pool, 787.2 MiB more for each tenant (slots for 4 draft tokens in blocks of 16 and KV of its own) and 9 of 12 tenants; at a full pool it does not pay: 0.497 / 0.505 times the tokens (573 → 284 / 289 a second), 0.713 / 0.724 times at the same tenants; pays with no number of tenants; it would need 6.14 / 6.05 tokens a round, more than 5; no size of draft pays
-EAGLE-3 head     takes 0.47 GiB, 5.65 % of the pool, 15.5 MiB more for each tenant (slots for 4 draft tokens in blocks of 16 and KV of its own) and 1 of 12 tenants; at a full pool it pays: 1.477 / 1.557 times the tokens (573 → 846 / 892 a second), 1.518 / 1.600 times at the same tenants; pays with 4 or more tenants; break-even at 1.88 / 1.78 tokens a round (acceptance 0.481 / 0.449) or 2.87 GiB of draft
+draft model 1.7B takes 5.47 GiB, 66.4 % of the pool: 3.17 GiB of weights, and 787.2 MiB (slots for 4 draft tokens in blocks of 16 and KV of its own) for each of the 3 tenants that fit with it, 2.31 GiB; displaces 9 of 12 tenants; at a full pool it does not pay: 0.497 / 0.505 times the tokens (573 → 284 / 289 a second), 0.713 / 0.724 times at the same tenants; pays with no number of tenants; it would need 6.14 / 6.05 tokens a round, more than 5; no size of draft pays
+EAGLE-3 head     takes 0.63 GiB, 7.67 % of the pool: 0.47 GiB of weights, and 15.5 MiB (slots for 4 draft tokens in blocks of 16 and KV of its own) for each of the 11 tenants that fit with it, 0.17 GiB; displaces 1 of 12 tenants; at a full pool it pays: 1.477 / 1.557 times the tokens (573 → 846 / 892 a second), 1.518 / 1.600 times at the same tenants; pays with 4 or more tenants; break-even at 1.88 / 1.78 tokens a round (acceptance 0.481 / 0.449) or 2.87 GiB of draft
 """  # noqa: E501
 
 

@@ -90,8 +90,8 @@ def test_all_faults_of_a_deployment_file_at_once():
         "d.toml: assumptions.kv_shared_on_hit is a number; it is true or false",
         "d.toml: precision FP8: eta_low and eta_high go together; give both or none",
         "d.toml: traffic.load is not a key of traffic; known here: concurrency, prefix_share, repetitiveness, "
-        "prompt_tokens, output_tokens, context_tokens, prefix_share_low, prefix_share_high, repetitiveness_low, "
-        "repetitiveness_high",
+        "prompt_tokens, output_tokens, context_tokens, autocorrelation, prefix_share_low, prefix_share_high, "
+        "repetitiveness_low, repetitiveness_high, autocorrelation_low, autocorrelation_high, reading",
         "d.toml: traffic.concurrency is text; it is a number",
         "d.toml: speculation.verify_batch is -1; it is a finite number above 0",
         "d.toml: precision FP8: eta is 97; it is a finite number above 0 and at most 1; a percentage is written as a "
@@ -177,6 +177,9 @@ def test_slots_in_which_nothing_is_in_flight_are_left_out():
     assert (found.slots, found.idle) == (("day", "evening"), ("night", "4"))
     assert list(found.regime.concurrency) == [30, 20]
     assert list(found.tokens) == [15, 5]
+    assert list(found.weights) == [0.75, 0.25]
+    (without,) = series_from_text("slot,concurrency\n1,30\n2,20\n", "t.csv", PLAIN)
+    assert (without.tokens, list(without.weights)) == (None, [0.5, 0.5])
 
 
 @pytest.mark.parametrize(
@@ -249,6 +252,9 @@ def test_all_faults_of_a_series_at_once():
     )
     assert faults_of(series_from_text, "tenant,concurrency,tokens\na,3,1\nb,4,\n", "t.csv", PLAIN) == (
         "t.csv: tokens are given for some tenants only; give them for all or for none",
+    )
+    assert faults_of(series_from_text, "concurrency,tokens\n3,1\n4,1e301\n", "t.csv", PLAIN)[0].startswith(
+        "t.csv, line 3: tokens is '1e301'; it is a number of at least 0 and at most"
     )
     assert faults_of(series_from_text, "tenant,concurrency\na,0\na,0\n", "t.csv", PLAIN) == (
         "t.csv: concurrency of tenant a is 0 in every slot; nothing is in flight, so nothing is decided",

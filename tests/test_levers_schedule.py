@@ -1,4 +1,4 @@
-"""Schedules with hysteresis, changes of setting, intervals, fits from measurements."""
+"""Schedules with hysteresis, changes of setting, intervals."""
 
 import itertools
 from dataclasses import replace
@@ -12,7 +12,6 @@ from levers_strategies import deployments, example, having_eta, regimes, traffic
 from oracle.errors import InputError
 from oracle.levers.break_even import critical_concurrency
 from oracle.levers.cost import TOGGLES, capacity, cost_parts
-from oracle.levers.fitted import Measured, fit_autocorrelation, fit_eta, fit_overhead, with_fitted
 from oracle.levers.procedure import decide_joint
 from oracle.levers.schedule import schedule
 from oracle.levers.toggles import Setting, check_change, precision_moves
@@ -149,85 +148,6 @@ def test_every_decision_within_a_box_is_among_the_possible(r0, r1, rho0, rho1, C
         assert near_tie or decided.configuration() in found
 
 
-def measured(deployment, batches=(16, 64, 200), noise=0.0, seed=0):
-    """Steps of the model itself, with relative noise on what speculation adds."""
-    rng = np.random.default_rng(seed)
-    rows = []
-    for p, B in itertools.product(deployment.precisions, batches):
-        step = deployment.read_ms_per_byte * p.bytes_per_parameter
-        how = deployment.speculation
-        added = (
-            how.round_host_ms + step * p.kappa * how.draft_length / how.reference_draft_length * B / how.verify_batch
-        )
-        rows.append(Measured(p.name, B, None, step, step + added * (1 + noise * rng.standard_normal())))
-    return rows
-
-
-def test_overhead_is_given_back():
-    found = fit_overhead(D, measured(D))
-    assert found.round_host_ms == pytest.approx(D.speculation.round_host_ms, rel=1e-9)
-    assert found.verify_batch == pytest.approx(640, rel=1e-9)
-    assert (found.n, found.residual_ms) == (9, pytest.approx(0, abs=1e-12))
-    noisy = fit_overhead(D, measured(D, batches=tuple(range(16, 400, 8)), noise=0.05))
-    assert noisy.verify_batch == pytest.approx(640, rel=0.05)
-    assert fit_overhead(D, measured(D)[:1]) is None
-
-
-def test_eta_is_given_back_with_its_interval():
-    """95 % intervals hold the true eta in about 95 % of binomial samples."""
-    rng = np.random.default_rng(3)
-    held = 0
-    for _ in range(400):
-        rates = [rng.binomial(2000, 0.5 * eta) / 2000 for eta in (1.0, 0.7)]
-        rows = [Measured(n, acceptance=a, rounds=2000) for n, a in zip(("FP16", "NVFP4"), rates, strict=True)]
-        low, high = fit_eta(D, rows)[1].interval
-        held += low <= 0.7 <= high
-    assert 0.92 < held / 400 < 0.98
-    uncounted = fit_eta(D, [Measured("FP16", acceptance=0.4), Measured("NVFP4", survival=(0.3, 0.1))])
-    assert [(each.eta, each.interval, each.rounds) for each in uncounted] == [(1.0, None, 0), (0.3 / 0.4, None, 0)]
-    used = with_fitted(D, uncounted, None)
-    assert [p.eta for p in used.precisions] == [1.0, 0.97, 0.3 / 0.4]
-    assert fit_eta(D, [Measured("FP16", acceptance=0.4)]) == ()
-
-
-def test_autocorrelation_is_given_back():
-    a, x = 0.4, 0.3
-    p11 = a + x * (1 - a)
-    (chain,) = fit_autocorrelation([Measured("FP16", survival=tuple(a * p11**j for j in range(5)))])
-    assert (chain.first, chain.autocorrelation) == (a, pytest.approx(x))
-    assert fit_autocorrelation([Measured("FP16", survival=(0.4,))]) == ()
-
-
-@pytest.mark.parametrize(
-    ("rows", "message"),
-    [
-        (
-            [Measured("FP16", 32, None, 7.0, 7.5), Measured("FP16", 32, None, 7.0, 7.6)],
-            "step times with and without speculation were measured where verification weighs the same; measure at "
-            "another batch size, to tell it from host work",
-        ),
-        (
-            [Measured("FP16", 32, None, 7.0, 6.5), Measured("FP16", 64, None, 7.0, 6.0)],
-            "measured step times do not grow with the batch by speculation, which this model cannot hold; check that "
-            "step_on_ms is a whole round and step_off_ms a step without speculation, at the same batch size",
-        ),
-    ],
-)
-def test_measurements_that_cannot_tell(rows, message):
-    with pytest.raises(InputError) as refusal:
-        fit_overhead(D, rows)
-    assert str(refusal.value) == message
-
-
-def test_measurements_of_unknown_precisions_or_without_a_match():
-    with pytest.raises(InputError) as refusal:
-        fit_eta(D, [Measured("INT4", acceptance=0.5)])
-    assert str(refusal.value) == "'INT4' is not a precision of this deployment; it has FP16, FP8, NVFP4"
-    with pytest.raises(InputError) as refusal:
-        fit_eta(D, [Measured("FP16", acceptance=0.0), Measured("FP8", acceptance=0.1)])
-    assert str(refusal.value) == "FP16: acceptance is 0, so no eta can be measured against it"
-
-
 def test_hysteresis_keeps_speculation_within_the_band():
     """NVFP4 flips at B_c = 169: 160 lies within 10 % of it, so what was off at 300 stays off, and goes on at 150."""
     only = replace(D, precisions=D.precisions[2:])
@@ -254,15 +174,3 @@ def test_a_schedule_says_what_a_cap_would_save(C):
         uncapped.append(min(own))
     assert made.capped_ms == pytest.approx(np.mean(least), rel=1e-9)
     assert made.cap_slots.tolist() == [a < b * (1 - 1e-12) for a, b in zip(least, uncapped, strict=True)]
-
-
-def test_an_eta_above_one_is_kept_and_counts_as_one():
-    rows = [Measured("FP16", acceptance=0.5, rounds=1000), Measured("NVFP4", acceptance=0.6, rounds=1000)]
-    found = fit_eta(D, rows)[1]
-    assert (found.eta, found.is_outside) == (pytest.approx(1.2), True)
-    assert found.interval is not None
-    assert found.interval[0] < 1.2 < found.interval[1]
-    used = with_fitted(D, [found], None).named("NVFP4")
-    assert used.eta == 1.0
-    assert used.eta_interval is not None
-    assert used.eta_interval[1] == 1.0

@@ -14,7 +14,8 @@ from test_cli import refused, succeeded
 from oracle.errors import InputError
 from oracle.levers.advised import NOISE
 from oracle.levers.answer import answer
-from oracle.levers.shared import share_deployment
+from oracle.levers.shared import share_deployment, shared_by
+from oracle.levers.traffic_file import series_from_text
 
 DEPLOYMENT = LEVERS / "deployment.toml"
 D = example()
@@ -82,6 +83,35 @@ def test_without_tokens_tenants_count_by_their_requests():
     found, given_tokens = share_deployment(D, tenants, None), share_deployment(D, tenants, [1.0, 3.0])
     assert found.cost_ms == given_tokens.cost_ms
     assert (found.by_tokens, given_tokens.by_tokens) == (False, True)
+
+
+def of_a_file(tokens, column=True):
+    """Two tenants that want opposite levers, from a file with tokens or without that column."""
+    head = HEAD if column else HEAD.replace("tokens,", "", 1)
+    rows = (f"a,{tokens[0]!r},2,.9,.9,1000,300,2000", f"b,{tokens[1]!r},22,.1,.05,1000,300,2000")
+    rows = rows if column else [row.replace(f",{each!r}", "", 1) for row, each in zip(rows, tokens, strict=True)]
+    return shared_by(D, series_from_text(head + "\n".join(rows), "t.csv", {}))
+
+
+@given(st.lists(st.integers(1, 9), min_size=2, max_size=2), st.integers(-40, 40))
+@settings(max_examples=30, deadline=None)
+def test_the_unit_of_tokens_changes_nothing(tokens, power):
+    as_given, scaled = of_a_file(tokens), of_a_file([each * 2.0**power for each in tokens])
+    assert (as_given.by_tokens, scaled.by_tokens) == (True, True)
+    assert (scaled.configuration, scaled.cap, scaled.cost_ms) == (
+        as_given.configuration,
+        as_given.cap,
+        as_given.cost_ms,
+    )
+    assert scaled.tenants == as_given.tenants
+
+
+def test_one_token_each_is_not_no_tokens():
+    ones, none = of_a_file([1, 1]), of_a_file([1, 1], column=False)
+    assert [each.tokens for each in ones.tenants] == [0.5, 0.5]
+    assert (none.by_tokens, [each.tokens for each in none.tenants]) == (False, pytest.approx([2 / 24, 22 / 24]))
+    assert ones.configuration.speculation_on
+    assert not none.configuration.speculation_on
 
 
 def test_a_mean_request_that_does_not_fit_is_refused():

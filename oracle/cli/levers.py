@@ -1,12 +1,13 @@
 """``draft-oracle levers``: which precision, speculation on or off, prefix cache on or off, and until when."""
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from oracle.cli.levers_inputs import answered, given_files, read_asked, shared_of, text_of
+from oracle.cli.levers_inputs import answered, deployment_of, given_files, read_asked, shared_of
 from oracle.cli.options import SHOWING
 from oracle.cli.output import emit
 
@@ -105,11 +106,12 @@ def _earlier(path: str, asked: "Asked | None") -> "tuple[DeploymentFile, Regime]
     """Read the earlier deployment with its traffic; what it leaves open, or states nothing of, is as it is now."""
     from oracle.errors import Faults  # noqa: PLC0415
     from oracle.files import shown  # noqa: PLC0415
-    from oracle.levers.deployment_file import deployment_from_text  # noqa: PLC0415
-    from oracle.levers.traffic_file import ANY, completed, plain_traffic  # noqa: PLC0415
+    from oracle.levers.traffic_checks import completed  # noqa: PLC0415
+    from oracle.levers.traffic_file import ANY, plain_traffic  # noqa: PLC0415
+    from oracle.levers.traffic_matches import in_traffic  # noqa: PLC0415
 
     faults = Faults()
-    before = faults.made(lambda: deployment_from_text(*text_of(path)))
+    before = faults.made(lambda: deployment_of(path))
     single = [] if asked is None else [each for each in asked.traffic if not each.is_series]
     if asked is not None and len(single) != 1:
         faults.add("--earlier compares with one regime now; give traffic as values, not as a series")
@@ -117,11 +119,12 @@ def _earlier(path: str, asked: "Asked | None") -> "tuple[DeploymentFile, Regime]
         faults.raise_if_any()
     assert before is not None
     own = completed(before.traffic, asked.stated.traffic) if asked is not None else ANY
-    now = single[0].regime.at(0).values() if single else ANY
-    was = faults.made(lambda: plain_traffic(own or now, shown(path)))
+    how = before.deployment.speculation
+    was = faults.made(lambda: plain_traffic(own, shown(path), how)) if own or not single else single[0]
     faults.raise_if_any()
     assert was is not None
-    return before, was.regime.at(0)
+    there, traffic = in_traffic(before.deployment, was)
+    return replace(before, deployment=there), traffic.regime.at(0)
 
 
 def _changes(before: "DeploymentFile", then: "Regime", now: "Answer") -> "list[Table]":

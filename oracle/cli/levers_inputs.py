@@ -65,11 +65,10 @@ def read_asked(deployment: str, traffic: str | None, measured: str | None) -> As
         All faults of all three at once, or there is no traffic.
     """
     from oracle.errors import Faults  # noqa: PLC0415
-    from oracle.levers.deployment_file import deployment_from_text  # noqa: PLC0415
     from oracle.levers.fitted import with_fitted  # noqa: PLC0415
 
     faults = Faults()
-    stated = faults.made(lambda: deployment_from_text(*text_of(deployment)))
+    stated = faults.made(lambda: deployment_of(deployment))
     found = faults.made(lambda: _traffic(stated, traffic, deployment))
     fitted = None if measured is None else faults.made(lambda: _fitted(stated, measured))
     faults.raise_if_any()
@@ -77,6 +76,13 @@ def read_asked(deployment: str, traffic: str | None, measured: str | None) -> As
     assert found is not None
     used = stated.deployment if fitted is None else with_fitted(stated.deployment, fitted.etas, fitted.overhead)
     return Asked(stated, used, found, fitted)
+
+
+def deployment_of(path: str) -> "DeploymentFile":
+    """Read a deployment; - reads stdin."""
+    from oracle.levers.deployment_file import deployment_from_text, read_deployment  # noqa: PLC0415
+
+    return deployment_from_text(stdin_text(), "standard input") if path == "-" else read_deployment(path)
 
 
 def text_of(path: str) -> tuple[str, str]:
@@ -121,10 +127,10 @@ def _traffic(stated: "DeploymentFile | None", path: str | None, deployment: str)
             warnings.simplefilter("ignore", InputWarning)
             return () if path is None else traffic_from_text(*text_of(path), ANY)
     if path is not None:
-        return traffic_from_text(*text_of(path), stated.traffic, stated.deployment.speculation.reading)
+        return traffic_from_text(*text_of(path), stated.traffic, stated.deployment.speculation)
     if not stated.traffic:
         raise InputError(f"{shown(deployment)}: states no traffic; add [traffic], or give --traffic FILE")
-    return (plain_traffic(stated.traffic, f"{shown(deployment)}: traffic"),)
+    return (plain_traffic(stated.traffic, f"{shown(deployment)}: traffic", stated.deployment.speculation),)
 
 
 def answered(asked: Asked, band: float) -> "tuple[list[Table], list[Answer], list[Planned]]":
@@ -132,50 +138,70 @@ def answered(asked: Asked, band: float) -> "tuple[list[Table], list[Answer], lis
     from oracle.errors import printable  # noqa: PLC0415
     from oracle.levers.answer import answer, plan  # noqa: PLC0415
     from oracle.levers.schedule import schedule  # noqa: PLC0415
+    from oracle.levers.traffic_matches import as_read, chains, in_traffic  # noqa: PLC0415
     from oracle.summaries.levers_model import answer_tables, fitted_tables, stated_table  # noqa: PLC0415
     from oracle.summaries.levers_running import running_table  # noqa: PLC0415
     from oracle.summaries.levers_schedule import regimes_table, schedule_tables  # noqa: PLC0415
     from oracle.summaries.levers_shared import shared_tables  # noqa: PLC0415
 
     deployment, fitted, running = asked.deployment, asked.fitted, asked.stated.running
+    placed = [in_traffic(deployment, each) for each in asked.traffic]
     series = [each for each in asked.traffic if each.is_series]
     single = [each for each in asked.traffic if not each.is_series]
-    plans = [plan(deployment, t, schedule(deployment, t.regime, t.tokens, band)) for t in series]
-    answers = [answer(deployment, t.regime.at(0), t.low.at(0), t.high.at(0)) for t in single]
+    plans = [plan(d, t, schedule(d, t.regime, t.tokens, band)) for d, t in placed if t.is_series]
+    answers = [answer(d, t.regime.at(0), t.low.at(0), t.high.at(0)) for d, t in placed if not t.is_series]
+    _warn_of_untold(asked)
     names = [printable(each.tenant or each.slots[0]) for each in single]
     named = list(zip(names, answers, strict=True))
     runs = [] if running is None else [running_table(running, plans, named)]
     if len(asked.traffic) == 1 and answers:
-        page, *others = answer_tables(answers[0], fitted, page_notes(answers[0], fitted, single[0].idle))
+        page, *others = answer_tables(answers[0], fitted, page_notes(answers[0], asked, single[0]))
         return [page, *runs, *others], answers, plans
     tables: list[Table] = []
     for i, planned in enumerate(plans, 1):
         page, *others = schedule_tables(planned, f"_{i}" if len(plans) > 1 else "")
-        tables += [_with_notes(page, deployment, [planned.traffic]), *others]
+        tables += [_with_notes(page, deployment, [series[i - 1]]), *others]
     if answers:
         tables.append(_with_notes(regimes_table(named), deployment, single))
-    together = shared_of(asked)
+    together, read = shared_of(asked), as_read(deployment, asked.traffic[0])
     tables += [] if together is None else shared_tables(together, named)
-    return [*tables, *runs, *fitted_tables(fitted, deployment), stated_table(deployment)], answers, plans
+    return (
+        [*tables, *runs, *fitted_tables(fitted, deployment), stated_table(read, chains(asked.traffic))],
+        answers,
+        plans,
+    )
 
 
 def shared_of(asked: Asked) -> "Shared | None":
     """Decide for all tenants on one deployment; None unless there are several, of one regime each."""
     from oracle.levers.shared import shared_by  # noqa: PLC0415
+    from oracle.levers.traffic_matches import as_read  # noqa: PLC0415
 
     several = len(asked.traffic) > 1 and not any(each.is_series for each in asked.traffic)
-    return shared_by(asked.deployment, asked.traffic) if several else None
+    return shared_by(as_read(asked.deployment, asked.traffic[0]), asked.traffic) if several else None
+
+
+def _warn_of_untold(asked: Asked) -> None:
+    """Warn where matches count as independent though they were measured as a chain."""
+    from oracle.errors import InputWarning  # noqa: PLC0415
+    from oracle.levers.traffic_matches import untold  # noqa: PLC0415
+
+    said = untold(asked.deployment, asked.traffic)
+    if said is not None:
+        warnings.warn(said, InputWarning, stacklevel=2)
 
 
 def _with_notes(page: "Table", deployment: "Deployment", traffic: "Sequence[Traffic]") -> "Table":
-    """Add what the model leaves out in these regimes, and the slots that are left out."""
+    """Add how matches follow one another, what the model leaves out in these regimes, and slots that are left out."""
     import numpy as np  # noqa: PLC0415
 
     from oracle.summaries.levers_experts import experts_notes  # noqa: PLC0415
+    from oracle.summaries.levers_matches import matches_notes  # noqa: PLC0415
 
     batch = np.concatenate([each.regime.concurrency for each in traffic])
     idle = idle_notes([slot for each in traffic for slot in each.idle])
-    return replace(page, notes=(*page.notes, *experts_notes(deployment, batch), *idle))
+    matches = matches_notes(deployment, traffic)
+    return replace(page, notes=(*page.notes, *matches, *experts_notes(deployment, batch), *idle))
 
 
 def idle_notes(idle: "Sequence[str]") -> tuple[str, ...]:
@@ -188,12 +214,15 @@ def idle_notes(idle: "Sequence[str]") -> tuple[str, ...]:
     return (f"nothing in flight, so nothing to decide: {named}",)
 
 
-def page_notes(found: "Answer", fitted: "Fitted | None", idle: "Sequence[str]" = ()) -> tuple[str, ...]:
+def page_notes(found: "Answer", asked: Asked, traffic: "Traffic") -> tuple[str, ...]:
     """Say what the page of one regime rests on, and what its model leaves out there."""
     from oracle.levers.advised import set_in  # noqa: PLC0415
     from oracle.summaries.levers_experts import experts_notes  # noqa: PLC0415
+    from oracle.summaries.levers_matches import matches_notes  # noqa: PLC0415
 
-    return (*origin_notes(fitted), *experts_notes(found.deployment, set_in(found)[0].batch), *idle_notes(idle))
+    matches = matches_notes(asked.deployment, [traffic])
+    experts = experts_notes(found.deployment, set_in(found)[0].batch)
+    return (*origin_notes(asked.fitted), *matches, *experts, *idle_notes(traffic.idle))
 
 
 def origin_notes(fitted: "Fitted | None") -> tuple[str, ...]:

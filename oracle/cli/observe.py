@@ -153,7 +153,7 @@ def _write(output: Path, overwrite: bool, found: "Observed", tables: "list[Table
     from oracle.summaries.observe_texts import depth_rows, sharing_rows  # noqa: PLC0415
     from oracle.tables import as_json_text, render  # noqa: PLC0415
 
-    series = as_csv(found.by_slot, found.wanted.reading)
+    series = as_csv(found.by_slot, found.wanted.reading, found.whole)
     if output.suffix == ".csv":
         with atomic_output(output) as partial:
             partial.write_text(series, "utf-8")

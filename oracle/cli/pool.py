@@ -95,12 +95,10 @@ def answered_plan(path: str, traces: Sequence[str] = (), threads: int = 1) -> "P
     InputError
         The plan is faulty, holds more tenants than can be looked at, or the traces are not of its model.
     """
-    from oracle.files import read_text, shown  # noqa: PLC0415
     from oracle.pool.answer import answer  # noqa: PLC0415
-    from oracle.pool.plan_file import plan_from_text  # noqa: PLC0415
+    from oracle.pool.plan_file import plan_from_text, read_plan  # noqa: PLC0415
 
-    text, source = (stdin_text(), "standard input") if path == "-" else (read_text(path), shown(path))
-    plan = plan_from_text(text, source)
+    plan = plan_from_text(stdin_text(), "standard input") if path == "-" else read_plan(path)
     return answer(*_measured(plan, traces, threads)) if traces else answer(plan)
 
 

@@ -1,6 +1,6 @@
 """What a report says of a stated deployment: files read, and answered for, as ``levers`` and ``pool`` do."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,7 @@ from oracle.cli.pool import answered_plan
 if TYPE_CHECKING:
     from oracle.cli.levers_inputs import Asked
     from oracle.levers.answer import Answer
+    from oracle.levers.traffic_file import Traffic
     from oracle.pages import Levers
 
 
@@ -74,24 +75,27 @@ def _levers(asked: "Asked") -> "Levers":
     tables, answers, plans = answered(asked, BAND)
     known = {table.name for table in tables}
     if plans:
-        shown, which = _busiest(asked)
+        shown, which, at = _busiest(asked)
     else:
-        shown, first = answers[0], asked.traffic[0]
-        name = printable(first.tenant or first.slots[0])
+        shown, at = answers[0], asked.traffic[0]
+        name = printable(at.tenant or at.slots[0])
         which = f"{name}, the first of {len(answers):,} regimes" if len(answers) > 1 else ""
-    more = answer_tables(shown, asked.fitted, page_notes(shown, asked.fitted)) if which else []
+    more = answer_tables(shown, asked.fitted, page_notes(shown, asked, replace(at, idle=()))) if which else []
     whole = (*tables, *(table for table in more if table.name not in known))
     return Levers(whole, tuple(plans), shown, which, asked.fitted, shared_of(asked))
 
 
-def _busiest(asked: "Asked") -> "tuple[Answer, str]":
-    """Answer for the slot with most requests in flight of the first series."""
+def _busiest(asked: "Asked") -> "tuple[Answer, str, Traffic]":
+    """Answer for the slot with most requests in flight of the first series, which is given too."""
     from oracle.errors import printable  # noqa: PLC0415
     from oracle.levers.answer import answer  # noqa: PLC0415
+    from oracle.levers.traffic_matches import in_traffic, slot_of  # noqa: PLC0415
 
     series = next(each for each in asked.traffic if each.is_series)
     at = int(series.regime.concurrency.argmax())
-    shown = answer(asked.deployment, *(each.at(at) for each in (series.regime, series.low, series.high)))
+    slot = slot_of(series, at)
+    deployment, there = in_traffic(asked.deployment, slot)
+    shown = answer(deployment, *(each.at(0) for each in (there.regime, there.low, there.high)))
     tenant = "" if series.tenant is None else f" of tenant {printable(series.tenant)}"
     which = f"slot {printable(series.slots[at])}, the busiest of {len(series.slots):,}{tenant}"
-    return shown, which
+    return shown, which, slot

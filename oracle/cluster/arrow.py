@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from oracle.batch_unions import refuse_batch_unions
 from oracle.costs import choose_range, length_costs
 from oracle.decisions import COLUMNS, decisions_table
 from oracle.latency.model import LatencyModel
@@ -66,6 +67,7 @@ def solve_batches(
         if not batch.num_rows:
             continue
         traces = Traces.from_arrow(batch, source, match_is)
+        refuse_batch_unions(model, traces)
         span = choose_range(model, traces.max_draft_length, k_min=k_min, k_max=k_max, source=source)
         costs = length_costs(model, span.k_min, span.k_max)
         problem = priced_problem(traces, costs, unique_experts)

@@ -97,7 +97,7 @@ def head(ax: "Axes", title: str) -> None:
 def here_named(found: Answer, said: str) -> str:
     """Name the mark of the traffic now: where a cap is advised, at the requests it admits."""
     _, cap = set_in(found)
-    return f"{said}, here" if cap is None else f"{said}, {cap:g} admitted"
+    return f"{said}, here" if cap is None else f"{said}, {round(cap, 2):,g} admitted"
 
 
 def repetitiveness_by_concurrency(found: Answer, path: Path) -> Path:
@@ -108,7 +108,7 @@ def repetitiveness_by_concurrency(found: Answer, path: Path) -> Path:
         _draw_curves(ax, curves)
         mark_experts(ax, found)
         ax.axhline(here.y, color=GREY, linewidth=0.9)
-        mark_observed(ax, here, here_named(found, f"observed r = {here.y:g}"))
+        mark_observed(ax, here, here_named(found, f"observed r = {here.y:.4g}"))
         ax.set_xlim(1, curves[0].x[-1])
         log_concurrency(ax)
         ax.set_ylim(0, 1)
@@ -128,7 +128,7 @@ def prefix_share_by_batch(found: Answer, path: Path) -> Path:
             ax.plot(curve.x, curve.y, color=COLORS[i % len(COLORS)], label=label(curve.name))
         label_knees(ax, curves, widest)
         ax.axhline(here.y, color=GREY, linewidth=0.9)
-        mark_observed(ax, here, here_named(found, f"observed rho = {here.y:g}"))
+        mark_observed(ax, here, here_named(found, f"observed rho = {here.y:.4g}"))
         ax.set_ylim(0, min(1.0, max(1.15 * float(curves[0].y[-1]), 1.15 * here.high, 0.05)))
         ax.set_xlim(0, widest)
         ax.set_xlabel("requests that decode together B (dotted: the most that fit)")
@@ -144,7 +144,7 @@ def precision_by_concurrency(found: Answer, path: Path) -> Path:
     with panels(1, width=_WIDTH, height=_HEIGHT) as (figure, (ax,)):
         _draw_curves(ax, curves)
         if here <= curves[0].x[-1]:
-            ax.axvline(here, color="black", linewidth=0.9, label=here_named(found, f"{here:g} requests"))
+            ax.axvline(here, color="black", linewidth=0.9, label=here_named(found, f"{round(here, 2):,g} requests"))
         ax.set_ylim(bottom=0)
         ax.set_xlim(0, curves[0].x[-1])
         ax.set_xlabel("concurrency C, requests in flight (dotted: where the KV cache is full)")

@@ -104,7 +104,7 @@ def decision_map(found: Answer, path: Path) -> Path:
             handles.append(Patch(facecolor="white", edgecolor="#666666", hatch=_CAPPED, label=said))
         figure.legend(handles=handles, loc="outside right center")
         _here(found, ax, cells)
-        head(ax, f"What to set; prefix share {float(found.regime.prefix_share):g}; the diamond is the traffic now")
+        head(ax, f"What to set; prefix share {float(found.regime.prefix_share):.4g}; the diamond is the traffic now")
         return save(figure, path)
 
 

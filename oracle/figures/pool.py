@@ -22,15 +22,17 @@ if TYPE_CHECKING:
 
 _COLORS = (ORANGE, GREEN, PURPLE, RED, GREY, BLUE)
 _STYLES = ("-", "--", "-.", ":")
+_SEEN = 0.05  # GiB: less is no part of a bar that can be seen
 _SIZES = 300  # of drafts and batches that are drawn
 _EXIT_COLORS, _EXIT_STYLES = (GREEN, BLUE, RED, GREY), ("-.", "--", "-", ":")
 # what each part of a bar is called and drawn like
 PARTS = (
-    ("used_weights_bytes", "weights a token uses", BLUE, ""),
-    ("idle_weights_bytes", "weights it does not use", "#8FC4E8", "//"),
+    ("used_weights_bytes", "weights one token uses", BLUE, ""),
+    ("idle_weights_bytes", "weights of other tokens", "#8FC4E8", "//"),
     ("reserve_bytes", "reserve", GREY, ""),
     ("draft_bytes", "speed-up", ORANGE, ""),
-    ("kv_bytes", "KV of tenants", GREEN, ""),
+    ("draft_kv_bytes", "its KV and slots", "#F2B266", "\\\\"),
+    ("target_kv_bytes", "KV of tenants", GREEN, ""),
     ("unused_bytes", "free", "#EEEEEE", ""),
 )
 
@@ -70,7 +72,9 @@ def memory_bars(found: PoolAnswer, path: Path) -> Path:
             before += sizes
         for i, (_, laid) in enumerate(laid_out):
             end = max(usable, (laid.usable_bytes - laid.pool_bytes) / GIB)
-            ax.annotate(_said(laid), (end, i), (4, 0), textcoords="offset points", va="center", fontsize=8)
+            ax.annotate(
+                _said(laid), (end, i), (4, 0), textcoords="offset points", va="center", fontsize=8, linespacing=1.0
+            )
         where = f"GiB (2^30 bytes); line: {usable:.2f} {'of pool' if found.plan.memory.is_pool else 'usable'}"
         if found.chosen is not None and len(names) > len(found.choices):
             where += f"\nbelow the dotted line: at {names[found.chosen]}, the first that fits"
@@ -80,7 +84,7 @@ def memory_bars(found: PoolAnswer, path: Path) -> Path:
         ax.set_yticks(range(len(names)), names)
         ax.invert_yaxis()
         ax.grid(visible=False, axis="y")
-        ax.set_xlim(right=1.25 * max(float(before.max()), usable))
+        ax.set_xlim(right=1.3 * max(float(before.max()), usable))
         ax.set_xlabel(where)
         figure.legend(*ax.get_legend_handles_labels(), loc="outside upper center", ncols=3)
         return save(figure, path)
@@ -89,7 +93,15 @@ def memory_bars(found: PoolAnswer, path: Path) -> Path:
 def _said(laid: Budget) -> str:
     if not laid.fits:
         return f"{-laid.pool_bytes / GIB:.1f} GiB too many"
-    return f"{laid.pool_bytes / GIB:.1f} GiB for KV" if laid.tenants is None else f"{laid.tenants:,} tenants"
+    if laid.tenants is None:
+        return f"{laid.pool_bytes / GIB:.1f} GiB for KV"
+    taken = (laid.draft_bytes + laid.draft_kv_bytes) / GIB
+    drafts = f"\ndrafts {taken:.1f} GiB" if taken >= _SEEN else ""
+    return f"{_tenants(laid.tenants)}{drafts}"
+
+
+def _tenants(count: int) -> str:
+    return "1 tenant" if count == 1 else f"{count:,} tenants"
 
 
 def has_tenants(found: PoolAnswer) -> bool:
@@ -170,7 +182,7 @@ def tenants_by_draft_size(found: PoolAnswer, path: Path) -> Path:
             axes[1].set_ylabel("tokens/s over those without")
             axes[1].set_ylim(bottom=0)
         axes[-1].set_xlim(-0.01 * without.pool_bytes / GIB, without.pool_bytes / GIB)
-        axes[-1].set_xlabel("GiB that the draft takes from the pool (its own KV and draft length as stated)")
+        axes[-1].set_xlabel("GiB of the draft's weights, in the pool (its own KV and draft length as stated)")
         figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=3)
         return save(figure, path)
 
@@ -236,7 +248,7 @@ def early_exit_by_batch(found: PoolAnswer, path: Path) -> Path:
         if asked:
             ax.axvline(asked, color="black", linewidth=0.8, linestyle=":")
             middle = (asked, 50 * float(lines["lockstep"][0]))
-            ax.annotate(f"{asked:,} tenants", middle, (4, 0), textcoords="offset points", fontsize=8)
+            ax.annotate(_tenants(asked), middle, (4, 0), textcoords="offset points", fontsize=8)
         ax.set_xscale("log")
         plain_ticks(ax)
         ax.set_title("model output: expected for the exits as stated")

@@ -7,6 +7,7 @@ setting without a cap is advised, and the cap is left to consider.
 """
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,9 +17,10 @@ from oracle.levers.answer import Answer, Priced
 from oracle.levers.break_even import prefix_share_needed
 from oracle.levers.cost import cost_parts, overhead, round_length
 from oracle.levers.deployment import Deployment, Precision
+from oracle.levers.experts import experts_counted
 from oracle.levers.procedure import Configuration, Decisions, configurations, decide_joint
 from oracle.levers.regime import Numbers, Regime
-from oracle.levers.uncertainty import Verdict, favoured_boxes
+from oracle.levers.uncertainty import Verdict, agreed, favoured_boxes
 
 NOISE = 0.02  # share of the cost: what stated coefficients can carry
 _FINE = 1001  # grid over r and rho: steps of 0.001
@@ -77,9 +79,10 @@ class Advice:
     by_concurrency, by_repetitiveness, by_prefix_share
         Where the advice changes when one quantity moves and the others stay.
     speculation, prefix
-        Whether each lever is certain at the advised precision and cap, given the intervals.
+        Whether each lever is certain at the advised precision and cap, given the intervals and, where the batch calls
+        for counting the experts that a pass goes to, by both readings.
     possible
-        Configurations that the intervals leave, each with whether admission is capped.
+        Configurations that these leave, each with whether admission is capped.
     """
 
     configuration: Configuration
@@ -122,6 +125,12 @@ def saved_by_cap(found: Answer) -> float:
     return 1 - float(found.capped.cost_ms / found.joint.cost_ms) if found.cap_saves else 0.0
 
 
+def counted(found: Answer) -> Answer | None:
+    """Give the answer with the experts counted that a pass goes to, where the batch that is advised calls for it."""
+    called_for = found.counted is not None and experts_counted(found.deployment, set_in(found)[0].batch) is not None
+    return found.counted if called_for else None
+
+
 def advice(found: Answer) -> Advice:
     """Ask everything again of the advised setting."""
     deployment, regime = found.deployment, found.regime
@@ -131,9 +140,9 @@ def advice(found: Answer) -> Advice:
     shares = np.linspace(0.0, 1.0, _FINE)
     over_r, over_rho = (regime.having(**{name: shares}) for name in ("repetitiveness", "prefix_share"))
     *before, last = stretches(C, advise(deployment, regime.having(concurrency=C)))
-    verdicts = (found.speculation, found.prefix)
-    if cap is not None:
-        verdicts = _capped_verdicts(found, deployment.precisions[chosen.precision], cap)
+    other = counted(found)
+    readings = (found,) if other is None else (found, other)
+    possible = set().union(*(_possible(each) for each in readings))
     return Advice(
         chosen,
         cap,
@@ -144,8 +153,8 @@ def advice(found: Answer) -> Advice:
         (*before, replace(last, high=np.inf)),
         stretches(shares, advise(deployment, over_r)),
         stretches(shares, advise(deployment, over_rho)),
-        *verdicts,
-        _possible(found),
+        *agreed(*(_verdicts(each) for each in readings)),
+        tuple(sorted(possible, key=partial(_place, deployment))),
     )
 
 
@@ -176,8 +185,15 @@ def _priced_capped(deployment: Deployment, regime: Regime) -> tuple[Priced, ...]
     return tuple(sorted(found, key=lambda priced: float(priced.parts.total_ms)))
 
 
+def _verdicts(found: Answer) -> tuple[Verdict, Verdict]:
+    """Say whether each lever pays everywhere, nowhere, or here and there in the box, with the cap that is advised."""
+    decided, cap = set_in(found)
+    if cap is None:
+        return found.speculation, found.prefix
+    return _capped_verdicts(found, found.deployment.precisions[int(decided.precision)], cap)
+
+
 def _capped_verdicts(found: Answer, precision: Precision, cap: float) -> tuple[Verdict, Verdict]:
-    """Say whether each lever pays everywhere, nowhere, or here and there in the box, with `cap` requests admitted."""
     deployment, B = found.deployment, np.array(cap)
     ends = precision.eta_interval or (precision.eta, precision.eta)
     speculation, prefix = set(), set()
@@ -192,13 +208,17 @@ def _verdict(pays: set[bool]) -> Verdict:
     return "undecided" if len(pays) > 1 else "on" if pays == {True} else "off"
 
 
-def _possible(found: Answer) -> tuple[tuple[Configuration, bool], ...]:
-    """Give every advice somewhere in the box, in the order of ties."""
+def _possible(found: Answer) -> set[tuple[Configuration, bool]]:
+    """Give every advice somewhere in the box."""
     seen: set[tuple[Configuration, bool]] = set()
     for favoured, box in favoured_boxes(found.deployment, found.low, found.high):
         made = advise(favoured, box)
         keys = np.stack([made.decided.precision, made.decided.speculation_on, made.decided.cache_on, made.capped])
         for p, s, k, capped in np.unique(keys.reshape(4, -1), axis=1).T:
             seen.add((Configuration(int(p), bool(s), bool(k)), bool(capped)))
-    place = {index: i for i, index in enumerate(found.deployment.admissible)}
-    return tuple(sorted(seen, key=lambda one: (place[one[0].precision], one[0], one[1])))
+    return seen
+
+
+def _place(deployment: Deployment, one: tuple[Configuration, bool]) -> tuple[int, Configuration, bool]:
+    """Give the order of ties: the widest precision first."""
+    return deployment.admissible.index(one[0].precision), *one

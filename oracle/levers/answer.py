@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from oracle.levers.cost import Parts, capacity, cost_parts
+from oracle.levers.cost import Parts, batch_size, capacity, cost_parts
 from oracle.levers.deployment import Deployment
+from oracle.levers.experts import experts_counted
 from oracle.levers.fitted import FittedChain, FittedEta, FittedOverhead
 from oracle.levers.identified import Identified
 from oracle.levers.procedure import (
@@ -19,10 +20,10 @@ from oracle.levers.procedure import (
     decide_ordered,
     dropped,
 )
-from oracle.levers.regime import Numbers, Regime
-from oracle.levers.schedule import Schedule
+from oracle.levers.regime import CHAIN, SHARES, Numbers, Regime
+from oracle.levers.schedule import Schedule, schedule
 from oracle.levers.traffic_file import Traffic
-from oracle.levers.uncertainty import Verdict, possible_configurations, toggle_verdicts
+from oracle.levers.uncertainty import Verdict, agreed, possible_configurations, toggle_verdicts
 
 MOST_CONCURRENCY = 1 << 17  # scanned one by one
 LONGEST_DRAFT = 16
@@ -88,6 +89,8 @@ class Answer:
         Ranges of concurrency, both ends included, at which a cap lowers the cost; the last may have no end (inf).
     scanned
         The largest concurrency that was looked at.
+    counted
+        The same with the experts counted that a pass goes to, where the batch, capped or not, calls for it; else None.
     """
 
     deployment: Deployment
@@ -112,6 +115,7 @@ class Answer:
     by_concurrency_capped: tuple[Run, ...]
     cap_pays: tuple[tuple[float, float], ...]
     scanned: int
+    counted: "Answer | None" = None
 
     @property
     def cap_saves(self) -> bool:
@@ -135,13 +139,17 @@ class Fitted:
 
 @dataclass(frozen=True)
 class Planned:
-    """The schedule of one tenant's series, with what the levers of each slot rest on."""
+    """The schedule of one tenant's series, with what the levers of each slot rest on.
+
+    `counted` is the schedule with the experts counted that a pass goes to, where some slot calls for it; else None.
+    """
 
     deployment: Deployment
     traffic: Traffic
     schedule: Schedule
     speculation: tuple[Verdict, ...]
     prefix: tuple[Verdict, ...]
+    counted: Schedule | None = None
 
 
 def answer(deployment: Deployment, regime: Regime, low: Regime | None = None, high: Regime | None = None) -> Answer:
@@ -150,7 +158,7 @@ def answer(deployment: Deployment, regime: Regime, low: Regime | None = None, hi
     Parameters
     ----------
     low, high
-        The regime with r and rho at the ends of their intervals; without them they are taken as exact.
+        The regime with r, rho and x at the ends of their intervals; without them they are taken as exact.
 
     Raises
     ------
@@ -161,12 +169,14 @@ def answer(deployment: Deployment, regime: Regime, low: Regime | None = None, hi
     chosen = joint.configuration()
     precision = deployment.precisions[chosen.precision]
     ends = (low or regime, high or regime)
-    wide = any(getattr(ends[0], n) != getattr(ends[1], n) for n in ("repetitiveness", "prefix_share"))
+    wide = any(getattr(ends[0], n) != getattr(ends[1], n) for n in (*SHARES, CHAIN))
     speculation, prefix = toggle_verdicts(deployment, precision, *ends, cache_on=chosen.cache_on)
     longest = max(LONGEST_DRAFT, deployment.speculation.draft_length)
     concurrencies = _concurrencies(deployment, regime)
     at = regime.having(concurrency=concurrencies)
     free, capped = decide_joint(deployment, at), decide_joint(deployment, at, cap=True)
+    here = decide_joint(deployment, regime, cap=True)
+    counted = experts_counted(deployment, np.minimum(joint.batch, here.batch))
     return Answer(
         deployment,
         regime,
@@ -174,7 +184,7 @@ def answer(deployment: Deployment, regime: Regime, low: Regime | None = None, hi
         joint,
         decide_ordered(deployment, regime),
         decide_ordered(deployment, regime, speculation_aware=True),
-        decide_joint(deployment, regime, cap=True),
+        here,
         _priced(deployment, regime),
         dropped(deployment, regime),
         speculation,
@@ -189,16 +199,22 @@ def answer(deployment: Deployment, regime: Regime, low: Regime | None = None, hi
         _over_concurrency(concurrencies, capped),
         _where_cheaper(concurrencies, free, capped),
         int(concurrencies[-1]),
+        None if counted is None else answer(counted, regime, *ends),
     )
 
 
 def plan(deployment: Deployment, traffic: Traffic, made: Schedule) -> Planned:
-    """Say for every slot of a schedule whether the intervals leave its levers certain."""
+    """Say for every slot whether the intervals and both readings of the experts leave its levers certain."""
     precision = deployment.precisions[made.precision]
-    verdicts = [
-        toggle_verdicts(deployment, precision, low, high) for low, high in zip(traffic.low, traffic.high, strict=True)
-    ]
-    return Planned(deployment, traffic, made, tuple(v[0] for v in verdicts), tuple(v[1] for v in verdicts))
+    verdicts = []
+    for low, high in zip(traffic.low, traffic.high, strict=True):
+        said = toggle_verdicts(deployment, precision, low, high)
+        grown = experts_counted(deployment, batch_size(deployment, precision, low))
+        verdicts.append(said if grown is None else agreed(said, toggle_verdicts(grown, precision, low, high)))
+    grown = experts_counted(deployment, batch_size(deployment, precision, traffic.regime))
+    counted = None if grown is None else schedule(grown, traffic.regime, traffic.tokens, made.band)
+    speculation, prefix = (tuple(said[i] for said in verdicts) for i in (0, 1))
+    return Planned(deployment, traffic, made, speculation, prefix, counted)
 
 
 def _other_assumptions(deployment: Deployment) -> list[tuple[str, Deployment]]:

@@ -13,6 +13,7 @@ from oracle.errors import InputError
 from oracle.levers.cost import (
     batch_size,
     capacity,
+    chain,
     kv_read_ms,
     overhead,
     prefill_ms_per_token,
@@ -36,7 +37,7 @@ def repetitiveness_needed(
     B = batch_size(deployment, precision, regime) if batch is None else batch
     how = deployment.speculation
     w = overhead(deployment, precision, regime, B)
-    a = accept_needed(w, how.draft_length, how.reading, how.autocorrelation)
+    a = accept_needed(w, how.draft_length, how.reading, chain(deployment, regime))
     needed = (a / precision.eta - how.base_match) / (1 - how.base_match)
     # a rounding error above 1 at eta = 1 is not "never"
     return np.where(needed > 1, np.inf, np.maximum(needed, 0.0))

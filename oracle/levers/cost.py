@@ -122,7 +122,14 @@ def accept(deployment: Deployment, precision: Precision, regime: Regime) -> Numb
 def round_length(deployment: Deployment, precision: Precision, regime: Regime) -> Numbers:
     """Mean acceptance length of a round with speculation (Abar)."""
     how = deployment.speculation
-    return mean_length(accept(deployment, precision, regime), how.draft_length, how.reading, how.autocorrelation)
+    x = chain(deployment, regime)
+    return mean_length(accept(deployment, precision, regime), how.draft_length, how.reading, x)
+
+
+def chain(deployment: Deployment, regime: Regime) -> Numbers:
+    """Autocorrelation x of matches: the traffic's own, else the deployment's."""
+    own = regime.autocorrelation
+    return np.asarray(deployment.speculation.autocorrelation if own is None else own)
 
 
 def prefill_ms_per_token(deployment: Deployment, precision: Precision) -> float:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from oracle.errors import MOST_DRAFT_TOKENS, Faults, InputError, printable
 from oracle.levers.matches import READINGS, Reading
+from oracle.levers.regime import CHAIN_RULE
 
 WIDEST = 8.0  # bytes a parameter: float64
 # Below: a slip of units, and how the quantity is counted.
@@ -241,7 +242,8 @@ def _check_speculation(how: Speculation, faults: Faults) -> None:
     _check("speculation.round_host_ms", how.round_host_ms, faults, least=0.0)
     _check("speculation.verify_batch", how.verify_batch, faults, above=0.0)
     _check("speculation.base_match", how.base_match, faults, least=0.0, below=1.0)
-    _check("speculation.autocorrelation", how.autocorrelation, faults, least=0.0, below=1.0)
+    if not 0 <= how.autocorrelation < 1:
+        faults.add(f"speculation.autocorrelation is {how.autocorrelation:g}; {CHAIN_RULE}")
     if how.reading not in READINGS:
         faults.add(f"speculation.reading is {printable(repr(how.reading), 40)}; known: {', '.join(READINGS)}")
 

@@ -22,7 +22,7 @@ from oracle.latency.model_checks import check_keys, check_number, kind_of
 from oracle.levers.deployment import Deployment, Precision, Speculation
 from oracle.levers.handwritten import check_format, tree_from_text
 from oracle.levers.procedure import Configuration
-from oracle.levers.traffic_file import PlainTraffic, check_plain, check_values
+from oracle.levers.traffic_checks import PlainTraffic, check_plain, check_values
 
 FORMAT = "draft-oracle/deployment"
 VERSION = 1
@@ -49,7 +49,7 @@ _WHOLE = ("draft_length", "reference_draft_length", "experts")
 _FLAGS = ("kv_shared_on_hit", "prefill_by_precision", "reads_grow")
 _RUNNING = (("precision", "speculation", "prefix_cache"), ())
 _PRECISION = (("name", "bytes_per_parameter", "eta"), ("quality", "kappa", "eta_low", "eta_high"))
-# Keys of every table, needed and optional; those of [traffic] are of `oracle.levers.traffic_file`.
+# Keys of every table, needed and optional; those of [traffic] are of `oracle.levers.traffic_checks`.
 KEYS = {**_NUMBERS, "precision": _PRECISION, "running": _RUNNING}
 
 

@@ -10,6 +10,7 @@ round (n = B (g + 1)). A round then reads more than a step unless the batch alon
 """
 
 import math
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -56,3 +57,13 @@ def batch_hitting(deployment: Deployment, share: float = MOST_HIT) -> int | None
     if deployment.experts is None or deployment.reads_grow:
         return None
     return max(1, math.ceil(math.log1p(-share) / log_missed(deployment)))
+
+
+def experts_counted(deployment: Deployment, batch: ArrayLike) -> Deployment | None:
+    """Give the deployment with reads that grow where its own numbers call for it: some batch hits less than `MOST_HIT`.
+
+    None where they do not: no mixture is stated, reads grow already, or every batch hits that share of the experts.
+    """
+    least = batch_hitting(deployment)
+    few = least is not None and bool((np.asarray(batch) < least).any())
+    return replace(deployment, reads_grow=True) if few else None

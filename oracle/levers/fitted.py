@@ -23,6 +23,8 @@ from oracle.levers.deployment import Deployment
 
 _Z = 1.959963984540054  # 97.5 % of a normal distribution
 _LOOSE = 0.25  # residual over the mean that speculation adds
+_LEAST_GROWTH = 1e-6  # of a step: no clock tells less, and below it the slope is rounding
+_ROUNDING = 1e-9  # of what speculation adds
 
 
 @dataclass(frozen=True)
@@ -165,7 +167,7 @@ def fit_overhead(deployment: Deployment, rows: Sequence[Measured]) -> FittedOver
     if len(timed) < 2:
         return None
     how = deployment.speculation
-    added, per_request = [], []
+    added, per_request, steps = [], [], []
     for row in timed:
         p = deployment.named(row.precision)
         g, B = row.draft_length or how.draft_length, row.batch_size or 1.0
@@ -173,31 +175,39 @@ def fit_overhead(deployment: Deployment, rows: Sequence[Measured]) -> FittedOver
         added.append((row.step_on_ms or 0.0) - (row.step_off_ms or 0.0) - read)
         whole = deployment.read_ms_per_byte * p.bytes_per_parameter * p.kappa
         per_request.append(whole * g / how.reference_draft_length * B)
-    x, y = np.array(per_request), np.array(added)
+        steps.append(max(row.step_on_ms or 0.0, row.step_off_ms or 0.0))
+    return _line(np.array(per_request), np.array(added), max(steps))
+
+
+def _line(x: NDArray[np.float64], y: NDArray[np.float64], step_ms: float) -> FittedOverhead:
+    """Fit y = host + x / B_v, host not negative; what grows by less than a millionth of `step_ms` does not grow."""
     if np.ptp(x) <= 1e-9 * np.max(x):
         raise InputError(
             "step times with and without speculation were measured where verification weighs the same; measure at "
             "another batch size, to tell it from host work"
         )
-    slope, host = np.polynomial.Polynomial.fit(x, y, 1).convert().coef[::-1]
-    spread = _line_errors(x, y - host - slope * x) if host >= 0 else None
-    held = bool(host < 0)
+    away = x - x.mean()
+    slope = float(away @ (y - y.mean()) / (away @ away))
+    host = float(y.mean() - slope * x.mean())
+    held = host < -_ROUNDING * float(np.abs(y).max())
+    spread = None if held else _line_errors(x, y - host - slope * x)
     if held:  # nothing takes negative time: the nearest model without host work
-        host, slope = 0.0, float(x @ y / (x @ x))
-    if slope <= 0:
+        slope = min(slope, float(x @ y / (x @ x)))
+    host = max(host, 0.0)
+    if slope * np.ptp(x) <= _LEAST_GROWTH * step_ms:
         raise InputError(
             "measured step times do not grow with the batch by speculation, which this model cannot hold; check that "
             "step_on_ms is a whole round and step_off_ms a step without speculation, at the same batch size"
         )
     residual = float(np.sqrt(np.mean((y - host - slope * x) ** 2)))
-    found = FittedOverhead(float(host), float(1 / slope), len(timed), residual, added_ms=float(y.mean()), is_held=held)
+    found = FittedOverhead(host, 1 / slope, len(x), residual, added_ms=float(y.mean()), is_held=held)
     if spread is None:
         return found
     least = slope - spread[0]
     return replace(
         found,
-        host_interval=(max(0.0, float(host - spread[1])), float(host + spread[1])),
-        verify_interval=(float(1 / (slope + spread[0])), float(1 / least) if least > 0 else math.inf),
+        host_interval=(max(0.0, host - spread[1]), host + spread[1]),
+        verify_interval=(1 / (slope + spread[0]), 1 / least if least > 0 else math.inf),
     )
 
 

@@ -30,7 +30,7 @@ _HALVINGS = 60  # of an interval inside [0, 1]: below the spacing of float64 the
 
 
 def mean_length(
-    accept: ArrayLike, draft_length: float, reading: Reading = "independent", autocorrelation: float = 0.0
+    accept: ArrayLike, draft_length: float, reading: Reading = "independent", autocorrelation: ArrayLike = 0.0
 ) -> NDArray[np.float64]:
     """Mean acceptance length: expected tokens a round emits, the bonus token included.
 
@@ -40,7 +40,7 @@ def mean_length(
         a, the probability that a draft token is accepted; what it is the probability of depends on the reading.
     draft_length
         g, tokens drafted each round; inf is allowed.
-    autocorrelation
+    autocorrelation : array that broadcasts against `accept`
         x of the chain, below 1. A negative one is possible only where both p11 and p01 are probabilities.
 
     Raises
@@ -48,12 +48,12 @@ def mean_length(
     InputError
         A probability out of range, a draft length that is not a whole number from 1 on, an impossible x.
     """
-    a = np.asarray(accept, dtype=np.float64)
-    _check(a, draft_length, autocorrelation)
-    return _mean_length(a, draft_length, reading, autocorrelation)
+    a, x = (np.asarray(each, dtype=np.float64) for each in (accept, autocorrelation))
+    _check(a, draft_length, x)
+    return _mean_length(a, draft_length, reading, x)
 
 
-def _mean_length(a: NDArray[np.float64], g: float, reading: Reading, x: float) -> NDArray[np.float64]:
+def _mean_length(a: NDArray[np.float64], g: float, reading: Reading, x: NDArray[np.float64]) -> NDArray[np.float64]:
     if reading == "independent":
         return _powers(a, g + 1)
     p11, p01 = a + x * (1 - a), a * (1 - x)
@@ -81,7 +81,7 @@ def _powers(p: NDArray[np.float64], terms: float) -> NDArray[np.float64]:
 
 
 def accept_needed(
-    overhead: ArrayLike, draft_length: float, reading: Reading = "independent", autocorrelation: float = 0.0
+    overhead: ArrayLike, draft_length: float, reading: Reading = "independent", autocorrelation: ArrayLike = 0.0
 ) -> NDArray[np.float64]:
     """Acceptance at which a round emits 1 + w tokens: above it speculation pays; inf where it never does.
 
@@ -89,7 +89,7 @@ def accept_needed(
     ----------
     overhead : array
         w, what a round with speculation costs more than one without, as a share of the latter.
-    autocorrelation
+    autocorrelation : array that broadcasts against `overhead`
         Not negative: a chain that alternates cannot have acceptance near 0.
 
     Raises
@@ -97,17 +97,26 @@ def accept_needed(
     InputError
         An overhead that is negative or not a number.
     """
-    w = np.asarray(overhead, dtype=np.float64)
-    g, x = draft_length, autocorrelation
+    w, x = (np.asarray(each, dtype=np.float64) for each in (overhead, autocorrelation))
+    g = draft_length
     if not np.all(w >= 0):
         raise InputError(f"overhead is {_first(w, ~(w >= 0))}; it is a number of at least 0")
-    if not 0 <= x < 1:
-        raise InputError(f"autocorrelation is {x}; to solve for the acceptance it lies from 0 up to below 1")
-    _check(np.zeros(()), g, 0.0)
-    if reading == "independent" or x == 0:
-        return _independent(w, g)
+    beyond = ~((x >= 0) & (x < 1))
+    if beyond.any():
+        raise InputError(
+            f"autocorrelation is {_first(x, beyond)}; to solve for the acceptance it lies from 0 up to below 1"
+        )
+    _check(np.zeros(()), g, np.zeros(()))
+    if reading == "independent" or not x.any():
+        return _independent(np.broadcast_to(w, np.broadcast_shapes(w.shape, x.shape)), g)
+    w, x = np.broadcast_arrays(w, x)
+    return np.where(x == 0, _independent(w, g), _chained(w, g, reading, x))
+
+
+def _chained(w: NDArray[np.float64], g: float, reading: Reading, x: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Root of Abar = 1 + w where x > 0, arrays of one shape."""
     if reading == "gated":
-        if math.isinf(g) and x > 0:
+        if math.isinf(g):
             return np.maximum(0.0, (_independent(w, g) - x) / (1 - x))
         return np.where(w > g, np.inf, np.maximum(0.0, (_independent(np.minimum(w, g), g) - x) / (1 - x)))
     if math.isinf(g):
@@ -125,12 +134,17 @@ def _independent(w: NDArray[np.float64], g: float) -> NDArray[np.float64]:
     if g == 2:
         return np.where(w > 2, np.inf, 2 * w / (np.sqrt(1 + 4 * w) + 1))
     low, high = np.maximum(w / (1 + w), w / g), np.minimum(np.minimum(1.0, w), (w / g) ** (1 / g))
-    found = _bisected(w, low, np.maximum(low, high), g, "independent", 0.0)
+    found = _bisected(w, low, np.maximum(low, high), g, "independent", np.zeros(()))
     return np.where(w > g, np.inf, np.where(w == g, 1.0, np.where(w == 0, 0.0, found)))
 
 
 def _bisected(
-    w: NDArray[np.float64], low: NDArray[np.float64], high: NDArray[np.float64], g: float, reading: Reading, x: float
+    w: NDArray[np.float64],
+    low: NDArray[np.float64],
+    high: NDArray[np.float64],
+    g: float,
+    reading: Reading,
+    x: NDArray[np.float64],
 ) -> NDArray[np.float64]:
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
@@ -139,22 +153,24 @@ def _bisected(
     return high
 
 
-def _check(a: NDArray[np.float64], g: Any, x: float) -> None:
+def _check(a: NDArray[np.float64], g: Any, x: NDArray[np.float64]) -> None:
     faults = Faults()
     outside = ~((a >= 0) & (a <= 1))
     if outside.any():
         faults.add(f"acceptance is {_first(a, outside)}; a probability lies in [0, 1]")
     if not (g == math.inf or (g >= 1 and g == int(g))):
         faults.add(f"draft length is {g}; it is a whole number of at least 1")
-    if not -1 <= x < 1:
-        faults.add(f"autocorrelation is {x}; it lies from -1 up to below 1")
+    beyond = ~((x >= -1) & (x < 1))
+    if beyond.any():
+        faults.add(f"autocorrelation is {_first(x, beyond)}; it lies from -1 up to below 1")
     faults.raise_if_any()
-    if x < 0:
-        impossible = (a + x * (1 - a) < 0) | (a * (1 - x) > 1)
+    if (x < 0).any():
+        impossible = (x < 0) & ((a + x * (1 - a) < 0) | (a * (1 - x) > 1))
         if impossible.any():
+            a, x = np.broadcast_arrays(a, x)
             raise InputError(
-                f"autocorrelation {x} is impossible where the acceptance is {_first(a, impossible)}: a match would "
-                "follow with a probability outside [0, 1]; give a larger one"
+                f"autocorrelation {_first(x, impossible)} is impossible where the acceptance is "
+                f"{_first(a, impossible)}: a match would follow with a probability outside [0, 1]; give a larger one"
             )
 
 

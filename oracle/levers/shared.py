@@ -6,13 +6,16 @@ request takes of the steps it is in. With w_i, the share of tokens that are tena
 
     Σ w_i cost_i(p, s, k; B),    cost_i at the tenant's own r, rho, prompt and output, and at the mean context.
 
+w_i follows from the tokens that are given, whatever their unit; where none are given, w_i = s_i. It is the same under
+every configuration, though of two tenants in one batch the one whose drafts are accepted emits more.
+
 The KV cache holds the requests of the mean context. Who gets in is not modelled: the mix of the batch is that of the
 requests in flight.
 """
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -22,6 +25,7 @@ from oracle.levers.answer import MOST_CONCURRENCY
 from oracle.levers.break_even import prefix_share_needed, repetitiveness_needed
 from oracle.levers.cost import capacity, cost_parts
 from oracle.levers.deployment import Deployment, Precision
+from oracle.levers.experts import experts_counted
 from oracle.levers.procedure import Configuration, configurations
 from oracle.levers.regime import Numbers, Regime
 from oracle.levers.traffic_file import Traffic
@@ -82,7 +86,7 @@ class Shared:
     deployment, mixed
         What was asked; `mixed` is the regime of a mean request, with all of them in flight.
     by_tokens
-        Whether tenants count by tokens that were given; else by requests in flight.
+        Whether tokens were given, so that tenants count by them; else they count by requests in flight.
     configuration, batch, cap, cost_ms
         What to set; no cap is None.
     saved
@@ -95,6 +99,8 @@ class Shared:
         Every configuration that fits.
     by_concurrency
         Where the cheapest without a cap changes as all tenants grow or shrink alike.
+    counted
+        The same with the experts counted that a pass goes to, where the batch calls for it; else None.
     """
 
     deployment: Deployment
@@ -110,6 +116,7 @@ class Shared:
     tenants: tuple[TenantShare, ...]
     curves: tuple[Curve, ...]
     by_concurrency: tuple[SharedRun, ...]
+    counted: "Shared | None" = None
 
 
 def share_deployment(deployment: Deployment, tenants: Sequence[Regime], tokens: Sequence[float] | None) -> Shared:
@@ -120,7 +127,7 @@ def share_deployment(deployment: Deployment, tenants: Sequence[Regime], tokens: 
     tenants
         One regime each, of shape ().
     tokens
-        Of each tenant, in any unit; None: as many as its share of the requests in flight.
+        Of each tenant, in any unit: only their ratios count. None: tenants count by requests in flight, w_i = s_i.
 
     Raises
     ------
@@ -163,12 +170,15 @@ def share_deployment(deployment: Deployment, tenants: Sequence[Regime], tokens: 
 
 
 def shared_by(deployment: Deployment, traffic: Sequence[Traffic]) -> Shared:
-    """Find the cheapest common setting of tenants that state one regime each; tokens count where all give them."""
-    given = [float(each.tokens[0]) for each in traffic]
-    # a tenant that gives none has the weight 1, as if it had given 1
-    return share_deployment(
-        deployment, [each.regime.at(0) for each in traffic], None if given == [1.0] * len(given) else given
-    )
+    """Find the cheapest common setting of tenants that state one regime each.
+
+    Tenants count by their tokens where a traffic file gives them, which it does for all or for none.
+    """
+    given = [float(each.tokens[0]) for each in traffic if each.tokens is not None]
+    regimes = [each.regime.at(0) for each in traffic]
+    found = share_deployment(deployment, regimes, given or None)
+    grown = experts_counted(deployment, found.batch)
+    return found if grown is None else replace(found, counted=share_deployment(grown, regimes, given or None))
 
 
 def _mixed(tenants: Sequence[Regime], s: Numbers, C: float) -> Regime:
@@ -178,11 +188,13 @@ def _mixed(tenants: Sequence[Regime], s: Numbers, C: float) -> Regime:
         return float(np.sum(s * [float(getattr(each, name)) for each in tenants]))
 
     cached = float(np.sum(s * [float(each.prefix_share * each.prompt_tokens) for each in tenants]))
+    chained = {} if tenants[0].autocorrelation is None else {"autocorrelation": mean("autocorrelation")}
     return tenants[0].having(
         concurrency=C,
         prefix_share=cached / mean("prompt_tokens"),
         repetitiveness=mean("repetitiveness"),
         **{name: mean(name) for name in ("prompt_tokens", "output_tokens", "context_tokens")},
+        **chained,
     )
 
 

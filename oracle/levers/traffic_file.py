@@ -1,15 +1,15 @@
 """Traffic as values or as a series: what a file or a table states, completed, checked and laid out.
 
-Values are a table of the keys of `Regime`, with `repetitiveness_low`, `repetitiveness_high`, `prefix_share_low` and
-`prefix_share_high` where they are intervals. A series is CSV or a JSON list with the same columns and, where wanted,
-`slot` (its name), `tenant` (each has its own schedule), `tokens` (emitted in the slot: its weight) and `reading` (under
-which repetitiveness was measured). A slot with a concurrency of 0 is idle. Columns that a series lacks are taken from
-the deployment's [traffic].
+Values are a table of the keys of `Regime`, with `repetitiveness_low`, `repetitiveness_high` and so on where they are
+intervals, and `reading`, under which repetitiveness and autocorrelation were measured. A series is CSV or a JSON list
+with the same columns and, where wanted, `slot` (its name), `tenant` (each has its own schedule) and `tokens` (emitted
+in the slot: its weight). A slot with a concurrency of 0 is idle. Columns that a series lacks are taken from the
+deployment's [traffic], how matches follow one another from its [speculation].
 """
 
 import math
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -17,22 +17,17 @@ import numpy as np
 
 from oracle.acceptance.rows import Row, csv_rows, json_rows, number_of, text_of
 from oracle.errors import Faults, printable
-from oracle.latency.model_checks import check_keys, check_number
+from oracle.levers.deployment import Speculation
 from oracle.levers.handwritten import tree_from_text
 from oracle.levers.matches import Reading
-from oracle.levers.regime import MOST_TOKENS, NAMES, SHARES, Numbers, Regime, check_regimes, make_regime
+from oracle.levers.regime import CHAIN, MOST_TOKENS, NAMES, SHARES, Numbers, Regime, make_regime
 from oracle.levers.suspicions import warn_of_traffic
+from oracle.levers.traffic_checks import NUMBERS, READING, PlainTraffic, check_plain, check_row, completed
 
-INTERVALS = tuple(f"{name}_{end}" for name in SHARES for end in ("low", "high"))
-COLUMNS = ("slot", "tenant", "tokens", *NAMES, *INTERVALS, "reading")
-_SHARE_OF = {  # readings under which repetitiveness is the same quantity
-    **dict.fromkeys(("independent", "stationary"), "of first draft tokens, those accepted"),
-    **dict.fromkeys(("gated", "renewal"), "of all tokens, those that match"),
-}
-PlainTraffic = Mapping[str, float]
+COLUMNS = ("slot", "tenant", "tokens", *NUMBERS, READING)
+_MOST_WEIGHT = 1e300  # so that the weights of all slots that are read add up to a float
 # Completes what a file states where the deployment that would complete it is not known.
 ANY: PlainTraffic = {name: MOST_TOKENS if name == "context_tokens" else 1.0 for name in NAMES}
-_LETTERS = dict(zip(("C", "rho", "r", "L_in", "L_out", "L_ctx"), NAMES, strict=True))  # of the equations
 
 
 @dataclass(frozen=True)
@@ -46,11 +41,14 @@ class Traffic:
     slots
         Names, one a regime.
     regime, low, high
-        Arrays of shape (T,): as observed, and with r and rho at the ends of their intervals.
-    tokens : (T,) float64
-        Weights.
+        Arrays of shape (T,): as observed, and with r, rho and x at the ends of their intervals, x at the end that
+        makes a round shorter in `low` and longer in `high`. Without x where no row states one.
+    tokens : (T,) float64 or None
+        Emitted in each slot, in any unit: its weight; None where no tokens were given.
     idle
         Slots in which nothing was in flight, left out of all the others: nothing is to be decided there.
+    reading
+        Under which r and x were measured; None: not stated, so the deployment's.
     """
 
     tenant: str | None
@@ -58,48 +56,47 @@ class Traffic:
     regime: Regime
     low: Regime
     high: Regime
-    tokens: Numbers
+    tokens: Numbers | None
     idle: tuple[str, ...] = ()
+    reading: Reading | None = None
 
     @property
     def is_series(self) -> bool:
         """Whether there are slots to make a schedule of."""
         return len(self.slots) > 1
 
-
-def check_plain(table: Mapping[str, Any], place: str, faults: Faults) -> PlainTraffic:
-    """Check the keys and kinds of a table of values; what is missing may still come from elsewhere."""
-    for key in (key for key in table if key in _LETTERS):
-        faults.add(f"{place}{key} is not a key of traffic; it is written {_LETTERS[key]}")
-    table = {_LETTERS.get(key, key): value for key, value in table.items()}
-    check_keys(table, place, (), (*NAMES, *INTERVALS), faults, "traffic")
-    return {
-        key: float(value)
-        for key, value in table.items()
-        if key in (*NAMES, *INTERVALS) and check_number(value, f"{place}{key}", faults)
-    }
+    @property
+    def weights(self) -> Numbers:
+        """The share of each slot: of the tokens, or the same for all where none were given."""
+        given = np.ones(len(self.slots)) if self.tokens is None else self.tokens
+        return np.asarray(given / given.sum())
 
 
-def plain_traffic(values: PlainTraffic, source: str) -> Traffic:
+def plain_traffic(values: PlainTraffic, source: str, how: Speculation | None = None) -> Traffic:
     """Lay out one regime.
+
+    Parameters
+    ----------
+    how
+        As in `traffic_from_text`.
 
     Raises
     ------
     InputError
-        A value is missing or out of range, or lies outside its interval.
+        A value is missing or out of range, lies outside its interval, or goes with another that is not there.
     """
     faults = Faults()
-    _check_row(source, values, faults)
+    check_row(source, values, faults, how)
     faults.raise_if_any()
-    return _plain(values, source)
+    return _plain(values, source, how)
 
 
-def _plain(values: PlainTraffic, source: str) -> Traffic:
-    return _laid_out(None, ("",), [(source, dict(values))], source, np.ones(1))
+def _plain(values: PlainTraffic, source: str, how: Speculation | None) -> Traffic:
+    return _laid_out(None, ("",), [(source, values)], source, None, how)
 
 
 def traffic_from_text(
-    text: str, source: str, otherwise: PlainTraffic, reading: Reading | None = None
+    text: str, source: str, otherwise: PlainTraffic, how: Speculation | None = None
 ) -> tuple[Traffic, ...]:
     """Read a traffic file of any form: values as TOML or a JSON object, a series as CSV or a JSON list.
 
@@ -107,8 +104,9 @@ def traffic_from_text(
     ----------
     otherwise
         Values for what the file does not state.
-    reading
-        Of the deployment; None: whatever the series was measured under will do.
+    how
+        Speculation of the deployment, which gives reading and autocorrelation where the file states none; None: not
+        known, and whatever the file states will do.
 
     Raises
     ------
@@ -118,26 +116,20 @@ def traffic_from_text(
     lines = (line.strip() for line in text.splitlines())
     first = next((line for line in lines if line and not line.startswith("#")), "")
     if first.startswith("[") or ("=" not in first and not first.startswith("{")):
-        return series_from_text(text, source, otherwise, reading)
+        return series_from_text(text, source, otherwise, how)
     tree = tree_from_text(text, source)
     if set(tree) == {"traffic"} and isinstance(tree["traffic"], list):
-        return series_from_text(text, source, otherwise, reading)
+        return series_from_text(text, source, otherwise, how)
     faults = Faults()
     values = check_plain(tree, f"{source}: ", faults)
     whole = completed(values, otherwise)
-    _check_row(source, whole, faults, wrong=tree.keys() - values.keys())
+    check_row(source, whole, faults, how, wrong=tree.keys() - values.keys())
     faults.raise_if_any()
-    return (_plain(whole, source),)
-
-
-def completed(values: PlainTraffic, otherwise: PlainTraffic) -> dict[str, float]:
-    """Fill in what is not given; a value that is given makes an interval stated elsewhere another regime's."""
-    kept = {k: v for k, v in otherwise.items() if k not in INTERVALS or k.rpartition("_")[0] not in values}
-    return {**kept, **values}
+    return (_plain(whole, source, how),)
 
 
 def series_from_text(
-    text: str, source: str, otherwise: PlainTraffic, reading: Reading | None = None
+    text: str, source: str, otherwise: PlainTraffic, how: Speculation | None = None
 ) -> tuple[Traffic, ...]:
     """Read a series as CSV or JSON, one `Traffic` a tenant in order of appearance.
 
@@ -145,7 +137,7 @@ def series_from_text(
     ----------
     otherwise
         Values for columns that the series lacks.
-    reading
+    how
         As in `traffic_from_text`.
 
     Raises
@@ -160,15 +152,19 @@ def series_from_text(
     for place, row in rows:
         values = _numbers(row, place, faults)
         slot, tenant = (text_of(_as_text(row, name), name, place, faults) for name in ("slot", "tenant"))
-        _check_reading(text_of(row, "reading", place, faults), reading, place, faults)
+        if (reading := text_of(row, READING, place, faults)) is not None:
+            values[READING] = reading
         whole = completed(values, otherwise)
         is_idle = values.get("concurrency") == 0
         if not is_idle:
-            _check_row(place, whole, faults, wrong=row.keys() - values.keys())
+            check_row(place, whole, faults, how, wrong=row.keys() - values.keys())
         slots = by_tenant.setdefault(tenant, [])
         slots.append(_Slot(slot or str(len(slots) + 1), place, whole, is_idle))
-    found = [_series(tenant, slots, source, faults) for tenant, slots in by_tenant.items()]
-    weighed = {"tokens" in slot.values for slots in by_tenant.values() for slot in slots if not slot.is_idle}
+    busy = [slot.values for slots in by_tenant.values() for slot in slots if not slot.is_idle]
+    _check_one_reading({each.get(READING) for each in busy}, source, faults, how)
+    _state_chain(busy, how)
+    found = [_series(tenant, slots, source, faults, how) for tenant, slots in by_tenant.items()]
+    weighed = {"tokens" in each for each in busy}
     if not faults and len(weighed) > 1:
         faults.add(f"{source}: tokens are given for some tenants only; give them for all or for none")
     faults.raise_if_any()
@@ -180,44 +176,47 @@ class _Slot(NamedTuple):
 
     name: str
     place: str
-    values: dict[str, float]
+    values: dict[str, Any]
     is_idle: bool
 
 
-def _series(tenant: str | None, slots: Sequence[_Slot], source: str, faults: Faults) -> Traffic | None:
+def _check_one_reading(stated: set[Any], source: str, faults: Faults, how: Speculation | None) -> None:
+    """Refuse rows of several readings: under each, repetitiveness is the share of something else."""
+    there = {how.reading if each is None and how is not None else each for each in stated}
+    if not faults and len(there) > 1:
+        named = ", ".join(sorted("none stated" if each is None else each for each in there))
+        faults.add(f"{source}: rows have different readings ({named}); give all of them the same")
+
+
+def _state_chain(rows: Sequence[dict[str, Any]], how: Speculation | None) -> None:
+    """Write the deployment's x, which the rules let stand in, into rows that state none where others do."""
+    if any(CHAIN in row for row in rows):
+        for row in rows:
+            row.setdefault(CHAIN, 0.0 if how is None else how.autocorrelation)
+
+
+def _series(
+    tenant: str | None, slots: Sequence[_Slot], source: str, faults: Faults, how: Speculation | None
+) -> Traffic | None:
     """Lay out the slots of one tenant; None where there were faults."""
     whose = "" if tenant is None else f" of tenant {printable(tenant)}"
     for name, times in Counter(slot.name for slot in slots).items():
         if times > 1:
             faults.add(f"{source}: slot {printable(name)}{whose} is there {times} times; names are unique")
     busy = [slot for slot in slots if not slot.is_idle]
-    weights = [slot.values.get("tokens") for slot in busy]
+    weights = [slot.values["tokens"] for slot in busy if "tokens" in slot.values]
     if not busy:
         faults.add(f"{source}: concurrency{whose} is 0 in every slot; nothing is in flight, so nothing is decided")
-    elif None in weights and any(weight is not None for weight in weights):
+    elif weights and len(weights) < len(busy):
         faults.add(f"{source}: tokens are given in some slots only; give them in all of a tenant's or in none")
-    elif not any(weight is None or weight > 0 for weight in weights):
+    elif weights and not any(weights):
         faults.add(f"{source}: tokens{whose} are 0 in every slot; give what was emitted, or leave tokens out")
     if faults:
         return None
-    tokens = np.array([1.0 if weight is None else weight for weight in weights])
+    tokens = np.array(weights) if weights else None
     rows = [(slot.place, slot.values) for slot in busy]
-    laid = _laid_out(tenant, tuple(slot.name for slot in busy), rows, source, tokens)
+    laid = _laid_out(tenant, tuple(slot.name for slot in busy), rows, source, tokens, how)
     return replace(laid, idle=tuple(slot.name for slot in slots if slot.is_idle))
-
-
-def _check_reading(measured: str | None, wanted: Reading | None, place: str, faults: Faults) -> None:
-    """Refuse repetitiveness that is the share of something else than the deployment takes it for."""
-    if measured is None:
-        return
-    if measured not in _SHARE_OF:
-        faults.add(f"{place}: reading is {printable(repr(measured), 40)}; known: {', '.join(_SHARE_OF)}")
-    elif wanted is not None and _SHARE_OF[measured] != _SHARE_OF[wanted]:
-        faults.add(
-            f"{place}: repetitiveness was measured under the reading {measured} ({_SHARE_OF[measured]}), the "
-            f"deployment takes it under {wanted} ({_SHARE_OF[wanted]}); set [speculation] reading = '{measured}', or "
-            f"observe with --reading {wanted}"
-        )
 
 
 def _as_text(row: Row, name: str) -> Row:
@@ -226,11 +225,12 @@ def _as_text(row: Row, name: str) -> Row:
     return {name: str(value)} if isinstance(value, int | float) and not isinstance(value, bool) else row
 
 
-def _numbers(row: Row, place: str, faults: Faults) -> dict[str, float]:
-    found = {}
-    for name in ("tokens", *NAMES, *INTERVALS):
+def _numbers(row: Row, place: str, faults: Faults) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name in ("tokens", *NUMBERS):
         # ranges of the others are checked with what completes the row
-        value = number_of(row, name, place, faults, least=0.0 if name == "tokens" else -math.inf)
+        least, most = (0.0, _MOST_WEIGHT) if name == "tokens" else (-math.inf, math.inf)
+        value = number_of(row, name, place, faults, least=least, most=most)
         if value is not None:
             found[name] = value
     return found
@@ -239,40 +239,22 @@ def _numbers(row: Row, place: str, faults: Faults) -> dict[str, float]:
 def _laid_out(
     tenant: str | None,
     names: tuple[str, ...],
-    rows: Sequence[tuple[str, Mapping[str, float]]],
+    rows: Sequence[tuple[str, PlainTraffic]],
     source: str,
-    tokens: Numbers,
+    tokens: Numbers | None,
+    how: Speculation | None,
 ) -> Traffic:
-    arrays = {name: np.array([values[name] for _, values in rows]) for name in NAMES}
+    values = [each for _, each in rows]
+    there = NAMES if CHAIN not in values[0] else (*NAMES, CHAIN)
+    arrays = {name: np.array([each[name] for each in values]) for name in there}
     warn_of_traffic(source, arrays)
-    ends = {}
-    for end in ("low", "high"):
-        held = {name: np.array([v.get(f"{name}_{end}", v[name]) for _, v in rows]) for name in SHARES}
-        ends[end] = make_regime(source, **(arrays | held))
-    return Traffic(tenant, names, make_regime(source, **arrays), ends["low"], ends["high"], tokens)
-
-
-def _check_row(place: str, values: Mapping[str, Any], faults: Faults, wrong: Collection[str] = ()) -> None:
-    """Note everything that is wrong with one row; what is `wrong` has been said and counts as given."""
-    for name in NAMES:
-        if name not in values and name not in wrong:
-            faults.add(f"{place}: {name} is missing; add it there, or under [traffic] of the deployment")
-    check_values(place, {k: v for k, v in values.items() if k not in wrong}, faults, wrong)
-
-
-def check_values(place: str, values: Mapping[str, Any], faults: Faults, wrong: Collection[str] = ()) -> None:
-    """Note what is out of range or contradicts, the intervals included; what is missing may come from elsewhere."""
-    check_regimes({name: np.array(values[name]) for name in NAMES if name in values}, place, faults)
-    for name in SHARES:
-        if {name, f"{name}_low", f"{name}_high"} & set(wrong):
-            continue
-        low, high = values.get(f"{name}_low"), values.get(f"{name}_high")
-        if (low is None) != (high is None):
-            faults.add(f"{place}: {name}_low and {name}_high go together; give both or none")
-        elif low is None or high is None or not 0 <= values.get(name, -1.0) <= 1:
-            continue  # no interval, or the value itself is missing or wrong, which has been said
-        elif not 0 <= low <= values[name] <= high <= 1:
-            faults.add(
-                f"{place}: {name} is {values[name]:g} in [{low:g}, {high:g}]; an interval holds the value and lies in "
-                "[0, 1]"
-            )
+    reading = values[0].get(READING)
+    # renewal: the more matches follow one another, the more rounds begin after a mismatch, and the shorter they are
+    falls = (reading or (how and how.reading)) == "renewal"
+    ends = []
+    for shares_at, chain_at in (("low", "high" if falls else "low"), ("high", "low" if falls else "high")):
+        at = {**dict.fromkeys(SHARES, shares_at), CHAIN: chain_at}
+        held = {n: np.array([v.get(f"{n}_{at[n]}", v[n]) for v in values]) for n in at if n in there}
+        ends.append(make_regime(source, **(arrays | held)))
+    low, high = ends
+    return Traffic(tenant, names, make_regime(source, **arrays), low, high, tokens, reading=reading)

@@ -1,8 +1,9 @@
-"""What intervals on repetitiveness, prefix share and eta leave of a decision: on, off, or undecided.
+"""What intervals on r, rho, eta and the autocorrelation x leave of a decision: on, off, or undecided.
 
 The gain of speculation rises with r and with eta, that of the prefix cache with rho, so a lever is certain where both
-ends of the box agree. For all three levers at once, a configuration is possible where it is the cheapest on a grid over
-r and rho with the eta that favour it: its own at the upper end if it speculates, all others at the lower one.
+ends of the box agree. With x it rises too, under the reading renewal it falls: traffic gives its ends in that order.
+For all three levers at once, a configuration is possible where it is the cheapest on a grid over r, rho and x with the
+eta that favour it: its own at the upper end if it speculates, all others at the lower one.
 """
 
 from collections.abc import Iterator
@@ -18,7 +19,7 @@ from oracle.levers.procedure import Configuration, decide_joint
 from oracle.levers.regime import Regime
 
 Verdict = Literal["on", "off", "undecided"]
-_STEPS = (65, 17)  # of the grid: r, whose effect is curved, and rho, whose effect is a line
+_STEPS = (65, 17, 5)  # of the grid: r, whose effect is curved, rho, whose effect is a line, and x
 
 
 def toggle_verdicts(
@@ -29,7 +30,7 @@ def toggle_verdicts(
     Parameters
     ----------
     low, high
-        One regime with repetitiveness and prefix share at the lower and at the upper end.
+        One regime with repetitiveness, prefix share and autocorrelation at the lower and at the upper end.
     cache_on
         Whether the batch is that with the prefix cache (it differs where a cached prefix is shared in memory).
     """
@@ -47,13 +48,23 @@ def _verdict(pays: list[bool]) -> Verdict:
     return "undecided" if pays[0] != pays[1] else "on" if pays[0] else "off"
 
 
+def agreed(*readings: tuple[Verdict, Verdict]) -> tuple[Verdict, Verdict]:
+    """Give the verdicts on both levers in which all readings of a deployment agree; else they are undecided."""
+    speculation, prefix = ({reading[i] for reading in readings} for i in (0, 1))
+    return _only(speculation), _only(prefix)
+
+
+def _only(said: set[Verdict]) -> Verdict:
+    return said.pop() if len(said) == 1 else "undecided"
+
+
 def possible_configurations(deployment: Deployment, low: Regime, high: Regime) -> tuple[Configuration, ...]:
     """Give every configuration that is the cheapest somewhere in the box, in the order of ties.
 
     Parameters
     ----------
     low, high
-        One regime with repetitiveness and prefix share at the lower and at the upper end.
+        One regime with repetitiveness, prefix share and autocorrelation at the lower and at the upper end.
     """
     found: set[Configuration] = set()
     for favoured, box in favoured_boxes(deployment, low, high):
@@ -66,10 +77,14 @@ def possible_configurations(deployment: Deployment, low: Regime, high: Regime) -
 
 
 def favoured_boxes(deployment: Deployment, low: Regime, high: Regime) -> Iterator[tuple[Deployment, Regime]]:
-    """Give the grid over r and rho with the eta that favour nothing, and each precision in turn."""
+    """Give the grid over r, rho and x with the eta that favour nothing, and each precision in turn."""
     r = np.linspace(low.repetitiveness, high.repetitiveness, _STEPS[0])[:, None]
     rho = np.linspace(low.prefix_share, high.prefix_share, _STEPS[1])[None, :]
     box = low.having(repetitiveness=r, prefix_share=rho)
+    if low.autocorrelation is not None and high.autocorrelation is not None:
+        steps = _STEPS[2] if low.autocorrelation != high.autocorrelation else 1
+        x = np.linspace(low.autocorrelation, high.autocorrelation, steps)[:, None, None]
+        box = low.having(repetitiveness=r, prefix_share=rho, autocorrelation=x)
     for favoured in (None, *deployment.admissible):
         yield _favouring(deployment, favoured), box
 

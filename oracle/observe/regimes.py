@@ -1,4 +1,4 @@
-"""The traffic regime of a group of requests: what `draft-oracle levers` takes, with intervals of its two shares."""
+"""The traffic regime of a group of requests: what `draft-oracle levers` takes, with intervals of what is resampled."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from oracle.intervals import LEVEL, Interval
 from oracle.levers.matches import Reading
 from oracle.observe.gathered import Gathered
-from oracle.observe.repetitiveness import acceptance
+from oracle.observe.repetitiveness import acceptance, autocorrelation, never_ends, tried_after_a_match
 from oracle.resampling import bootstrap
 
 Floats = NDArray[np.float64]
@@ -29,6 +29,10 @@ class ObservedRegime:
         Requests in flight: mean while there are any, mean over all the time observed, most at once.
     prefix_share, repetitiveness
         rho and r, with intervals.
+    autocorrelation
+        x of the reading, with an interval, as the levers take it: 0 where it is negative; None where independent.
+    never_ends
+        Whether every match was followed by a match, so that x is only at most what the log carries.
     prompt_tokens, output_tokens, context_tokens
         Means over requests; context: of the time average of each request's.
     units
@@ -46,6 +50,9 @@ class ObservedRegime:
     prefix_share_interval: Interval | None
     repetitiveness: float | None
     repetitiveness_interval: Interval | None
+    autocorrelation: float | None
+    autocorrelation_interval: Interval | None
+    never_ends: bool
     prompt_tokens: float
     output_tokens: float
     context_tokens: float
@@ -122,17 +129,30 @@ def regime_of(
     def shares(totals: Floats) -> Floats:
         with np.errstate(invalid="ignore", divide="ignore"):
             found = totals[:, 1] / totals[:, 0]
-        return np.column_stack([found, acceptance(totals[:, 2:], material.reading)])
+        x = np.maximum(autocorrelation(totals[:, 2:], material.reading), 0.0)
+        return np.column_stack([found, acceptance(totals[:, 2:], material.reading), x])
 
-    values: list[float | None] = [None, None]
-    intervals: list[Interval | None] = [None, None]
+    def told_shares(totals: Floats) -> Floats:
+        found = shares(totals)
+        found[:, 2] = np.where(np.isnan(found[:, 2]), 0.0, found[:, 2])  # nothing matched, or all did: any x may be
+        return found
+
+    values: list[float | None] = [None, None, None]
+    intervals: list[Interval | None] = [None, None, None]
+    endless = False
     if len(sums):
         whole = shares(sums.sum(axis=0)[None])[0]
         values = [float(value) if np.isfinite(value) else None for value in whole]
         if len(sums) > 1:
             K = log.settings.draft_length
             told = [int((sums[:, column] > 0).sum()) for column in (0, 2 + 2 * K)]  # units with a prompt, with a round
-            intervals = [around(*each) for each in zip(values, bootstrap(sums, shares), told, strict=True)]
+            intervals = [
+                around(*each) for each in zip(values, bootstrap(sums, told_shares), (*told, None), strict=True)
+            ]
+        if material.reading == "independent":
+            values[2] = intervals[2] = None
+        elif values[2] is not None and (endless := bool(never_ends(sums.sum(axis=0)[2:], material.reading))):
+            intervals[2] = _of_endless(sums[:, 2:], values[2], intervals[2], material.reading)
     return ObservedRegime(
         slot,
         tenant,
@@ -143,11 +163,23 @@ def regime_of(
         intervals[0],
         values[1],
         intervals[1],
+        values[2],
+        intervals[2],
+        endless,
         float(log.prompt_tokens[members].mean()),
         float(log.output_tokens[members].mean()),
         float(context_tokens(log)[members].mean()),
         len(sums),
     )
+
+
+def _of_endless(sums: Floats, value: float, interval: Interval | None, reading: Reading) -> Interval:
+    """Give the interval of x where no resample ends a chain: down to the binomial end of p11 over units that tell."""
+    units = int((tried_after_a_match(sums, reading) > 0).sum())
+    missed = np.asarray(((1 - LEVEL) / 2) ** (1 / units))
+    low = max(0.0, float(autocorrelation(sums.sum(axis=0), reading, missed)))
+    ends = (low, value) if interval is None else (low, value, interval.low, interval.high)
+    return Interval(min(ends), max(ends))
 
 
 def around(value: float | None, interval: Interval | None, units: int | None = None) -> Interval | None:

@@ -6,7 +6,9 @@ Three readings of repetitiveness go with the three of `oracle.levers.matches`:
   S_1 … S_K, p11 = (S_2 + … + S_K) / (S_1 + … + S_(K-1)), as engine counters tell it;
 - `gated`, `renewal`: r is the match rate of all tokens; p11 is the match rate after a match.
 
-In all of them x = (p11 - r) / (1 - r), and a round for which nothing is proposed counts as one without a match.
+In all of them x = (p11 - r) / (1 - r), and a round for which nothing is proposed counts as one without a match. Where
+all n tokens after a match matched too, a log cannot tell p11 from 1, under which a chain never ends: p11 is then taken
+as n / (n + 1), as if the next had failed.
 """
 
 from collections.abc import Mapping
@@ -18,6 +20,7 @@ from oracle.errors import InputError
 from oracle.levers.matches import READINGS, Reading, mean_length
 
 Floats = NDArray[np.float64]
+_FIRST = ("independent", "stationary")  # readings of the first position
 
 
 def depth_of(totals: Floats) -> int:
@@ -70,7 +73,7 @@ def tokens_a_round(totals: Floats, reading: Reading) -> Floats:
 def acceptance(totals: Floats, reading: Reading) -> Floats:
     """Repetitiveness r in one reading: (…,), NaN where there is no round."""
     K = depth_of(totals)
-    if reading in ("independent", "stationary"):
+    if reading in _FIRST:
         return survival(totals)[..., 0]
     at = 2 * K + 6
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -81,7 +84,7 @@ def after_a_match(totals: Floats, reading: Reading) -> Floats:
     """Acceptance after a match, p11: (…,), NaN where not observed (K = 1 has no second depth)."""
     K = depth_of(totals)
     with np.errstate(invalid="ignore", divide="ignore"):
-        if reading in ("independent", "stationary"):
+        if reading in _FIRST:
             S = survival(totals)
             seen = np.isfinite(S)
             ahead = np.where(seen[..., 1:], S[..., 1:], 0.0).sum(axis=-1)
@@ -91,20 +94,33 @@ def after_a_match(totals: Floats, reading: Reading) -> Floats:
         return np.asarray(totals[..., at + 1] / totals[..., at])
 
 
-def after_a_mismatch(totals: Floats) -> Floats:
-    """Match rate of tokens after one that does not match: (…,)."""
-    at = 2 * depth_of(totals) + 10
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return np.asarray(totals[..., at + 1] / totals[..., at])
+def tried_after_a_match(totals: Floats, reading: Reading) -> Floats:
+    """Count the tokens that were looked at after a match, n of p11: (…,)."""
+    K = depth_of(totals)
+    return np.asarray(totals[..., 1:K].sum(axis=-1) if reading in _FIRST else totals[..., 2 * K + 8])
 
 
-def autocorrelation(totals: Floats, reading: Reading) -> Floats:
-    """Autocorrelation x of the chain of matches: (…,); NaN where r is 1 or p11 is not observed, 0 where independent."""
+def never_ends(totals: Floats, reading: Reading) -> NDArray[np.bool_]:
+    """Say whether all tokens after a match matched too, and there were some: (…,)."""
+    return np.asarray(after_a_match(totals, reading) == 1)
+
+
+def autocorrelation(totals: Floats, reading: Reading, p11: Floats | None = None) -> Floats:
+    """Autocorrelation x of the chain of matches: (…,); NaN where r is 1 or p11 is not observed, 0 where independent.
+
+    Parameters
+    ----------
+    p11
+        Another acceptance after a match than the log's.
+    """
     a = acceptance(totals, reading)
     if reading == "independent":
         return np.where(np.isfinite(a), 0.0, np.nan)
+    if p11 is None:
+        n = tried_after_a_match(totals, reading)
+        p11 = np.where(never_ends(totals, reading), n / (n + 1), after_a_match(totals, reading))
     with np.errstate(invalid="ignore", divide="ignore"):
-        return np.asarray((after_a_match(totals, reading) - a) / (1 - a))
+        return np.asarray(np.where(a < 1, (p11 - a) / (1 - a), np.nan))
 
 
 def predicted(totals: Floats) -> Mapping[Reading, float]:

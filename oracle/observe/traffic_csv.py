@@ -19,20 +19,22 @@ def fit_for_levers(regimes: Sequence[ObservedRegime]) -> list[ObservedRegime]:
     return [r for r in regimes if r.fault is None and all(getattr(r, name) is not None for name in known)]
 
 
-def as_csv(regimes: Sequence[ObservedRegime], reading: Reading) -> str:
+def as_csv(regimes: Sequence[ObservedRegime], reading: Reading, whole: ObservedRegime) -> str:
     """Write one row a regime, at full precision; shares that no log tells are left to the deployment's own.
 
     Parameters
     ----------
     reading
-        What repetitiveness is the share of; the levers refuse it under another.
+        What repetitiveness is the share of, and autocorrelation is of.
+    whole
+        All requests: their autocorrelation stands in for that of rows that tell none.
 
     Raises
     ------
     InputError
         No regime is fit.
     """
-    rows = [_row(each, reading) for each in fit_for_levers(regimes)]
+    rows = [_row(each, reading, whole) for each in fit_for_levers(regimes)]
     if not rows:
         raise InputError("no slot holds all that the levers take; give longer slots with --slot-minutes")
     columns = list(dict.fromkeys(name for row in rows for name in row))
@@ -43,7 +45,7 @@ def as_csv(regimes: Sequence[ObservedRegime], reading: Reading) -> str:
     return out.getvalue()
 
 
-def _row(regime: ObservedRegime, reading: Reading) -> dict[str, Any]:
+def _row(regime: ObservedRegime, reading: Reading, whole: ObservedRegime) -> dict[str, Any]:
     row: dict[str, Any] = {"slot": regime.slot}
     if regime.tenant is not None:
         row["tenant"] = printable(regime.tenant, len(regime.tenant))
@@ -55,7 +57,20 @@ def _row(regime: ObservedRegime, reading: Reading) -> dict[str, Any]:
         if isinstance(interval, Interval):
             row |= {f"{name}_low": interval.low, f"{name}_high": interval.high}
     if "repetitiveness" in row:
-        row["reading"] = reading
+        row |= {"reading": reading, **_chain(regime if regime.autocorrelation is not None else whole, reading)}
     for name in ("prompt_tokens", "output_tokens", "context_tokens"):
         row[name] = getattr(regime, name)
     return row
+
+
+def _chain(regime: ObservedRegime, reading: Reading) -> dict[str, float]:
+    """Give x with its interval; 0 where nothing or everything matches, so that x has no meaning."""
+    x, interval = regime.autocorrelation, regime.autocorrelation_interval
+    if reading == "independent":
+        return {}
+    if x is None:
+        return {"autocorrelation": 0.0} if regime.repetitiveness in (0.0, 1.0) else {}
+    found = {"autocorrelation": x}
+    if interval is not None:
+        found |= {"autocorrelation_low": interval.low, "autocorrelation_high": interval.high}
+    return found

@@ -14,10 +14,13 @@ from markupsafe import Markup
 from oracle.figures.narrow import narrow
 from oracle.pages.downloads import csv_text, data_uri, json_text
 from oracle.pages.inline import inline_svg, width_of
+from oracle.pages.marked import coded, pieces
 from oracle.pages.page import Figure, Page
 from oracle.panels import SIGNS, Panel
 from oracle.tables import Table, filled, printed
 
+_MOST_STACKED = 12  # rows that are set one below the other on a narrow screen, of a table in which words are compared
+_FEW_COLUMNS = 3
 _LONG = 40  # characters of a token's text on the page
 _KINDS = {
     "match": "match",
@@ -46,6 +49,7 @@ def html_text(page: Page) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters |= {"coded": coded, "pieces": pieces}
     environment.globals |= {"cells_of": cells_of, "tokens_of": tokens_of, "downloads_of": named_downloads()}
     return environment.get_template("report.html.j2").render(
         page=page,
@@ -84,6 +88,9 @@ def cells_of(table: Table) -> dict[str, Any]:
     return {
         "heads": [printed(column.head).replace("-\n", "").replace("\n", " ") for column in columns],
         "words": [column.text for column in columns],
+        "stacked": len(columns) > _FEW_COLUMNS
+        and sum(column.text for column in columns) > 1
+        and len(table.rows) <= _MOST_STACKED,
         "headed": any(column.head for column in columns),
         "rows": [[column.show(row) for column in columns] for row in table.rows],
         "title": printed(table.title),

@@ -76,6 +76,8 @@ class Section:
         Further tables, folded away.
     lead
         Tables that hold the answer and stand before the figures.
+    detail
+        What it says below the figures.
     """
 
     title: str
@@ -86,6 +88,7 @@ class Section:
     panels: tuple[Shown, ...] = ()
     folded: tuple[Table, ...] = ()
     lead: tuple[Table, ...] = ()
+    detail: tuple[str, ...] = ()
 
     @property
     def all_tables(self) -> tuple[Table, ...]:

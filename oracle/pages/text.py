@@ -45,6 +45,8 @@ def _section(section: Section, folder: str | None) -> Iterator[str]:
         if folder is not None:
             yield f"![{_said(figure.alt)}]({folder}/{figure.name}.svg)\n"
         yield f"{_said(figure.caption)}\n"
+    for paragraph in section.detail:
+        yield f"{_said(paragraph)}\n"
     for table in section.tables:
         yield _table(table)
     for shown in section.panels:
@@ -98,7 +100,7 @@ def _section_values(section: Section) -> dict[str, Any]:
     return {
         "title": section.title,
         "anchor": section.anchor,
-        "paragraphs": list(section.paragraphs),
+        "paragraphs": [*section.paragraphs, *section.detail],
         "figures": [_figure_values(figure) for figure in section.figures],
         "tables": {table.name: table.to_dict() for table in section.all_tables},
         "panels": [_panel_values(shown) for shown in section.panels],

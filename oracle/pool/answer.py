@@ -11,7 +11,7 @@ from oracle.pool.measured_experts import MeasuredExperts
 from oracle.pool.plan import Plan
 from oracle.pool.times import has_two_readings, step_ms, verify_ms_per_token, with_reading
 from oracle.pool.timing import Reading
-from oracle.pool.unique_experts import measured_at
+from oracle.pool.unique_experts import measured_at, unique_experts
 from oracle.pool.worth import MOST_TENANTS, Worth, weigh
 
 _WIDE = 2.0  # bytes a value: narrower ones carry scales
@@ -31,6 +31,9 @@ class Choice:
         were left open, or nothing fits, and where computing costs nothing.
     dense_tenants
         Tenants that would fit if only the weights that a token uses had to be resident; None where not stated.
+    hit_share
+        Share of the experts that the tokens of a full pool go to in one step, a token each; None where experts are not
+        stated or nothing fits.
     kind_bytes, alone
         KV of one tenant of each kind, and how many of it alone would fit, in the order of the plan.
     """
@@ -40,6 +43,7 @@ class Choice:
     tokens_per_s: float | None
     hidden_tokens_per_s: float | None
     dense_tenants: int | None
+    hit_share: float | None
     kind_bytes: tuple[int, ...]
     alone: tuple[int, ...]
 
@@ -130,9 +134,18 @@ def _choice(plan: Plan, served: Served) -> Choice:
         _tokens_per_s(plan, served, laid, Reading.ADDED),
         _tokens_per_s(plan, served, laid, Reading.HIDDEN) if has_two_readings(plan, served) else None,
         dense,
+        _hit_share(plan, laid.tenants),
         tuple(kinds),
         tuple(tenants_in(laid.pool_bytes, (each, 1)) for each in kinds),
     )
+
+
+def _hit_share(plan: Plan, tenants: int | None) -> float | None:
+    model = plan.model
+    if not tenants or model is None or model.experts is None or model.experts_per_token is None:
+        return None
+    batch = np.array(float(tenants))
+    return float(unique_experts(plan.unique_experts, batch, 0, model.experts, model.experts_per_token)) / model.experts
 
 
 def _tokens_per_s(plan: Plan, served: Served, laid: Budget, reading: Reading) -> float | None:

@@ -35,6 +35,8 @@ class Budget:
     tenant_bytes
         KV of one tenant, mean over the tenants asked for, as (numerator, denominator); None: KV or tenants were left
         open.
+    draft_tenant_bytes
+        What a speed-up adds to it, in the same form: slots that drafts are written to, and KV of its own.
     """
 
     usable_bytes: int
@@ -43,6 +45,7 @@ class Budget:
     draft_bytes: int
     reserve_bytes: int
     tenant_bytes: tuple[int, int] | None
+    draft_tenant_bytes: tuple[int, int] = (0, 1)
 
     @property
     def weights_bytes(self) -> int:
@@ -66,16 +69,32 @@ class Budget:
 
     @property
     def kv_bytes(self) -> int:
-        """KV of the tenants that fit."""
-        if self.tenant_bytes is None:
-            return 0
-        total, count = self.tenant_bytes
-        return -(-(self.tenants or 0) * total // count)
+        """KV of the tenants that fit, with what a speed-up adds to it."""
+        return 0 if self.tenant_bytes is None else _rounded_up(self.tenants or 0, self.tenant_bytes)
+
+    @property
+    def draft_kv_bytes(self) -> int:
+        """What a speed-up adds to the KV of the tenants that fit."""
+        return self.draft_kv_of(self.tenants or 0)
+
+    @property
+    def target_kv_bytes(self) -> int:
+        """KV of the tenants that fit, without what a speed-up adds."""
+        return self.kv_bytes - self.draft_kv_bytes
+
+    def draft_kv_of(self, tenants: int) -> int:
+        """What a speed-up adds to the KV of so many tenants."""
+        return _rounded_up(tenants, self.draft_tenant_bytes)
 
     @property
     def unused_bytes(self) -> int:
         """What is left of the pool; negative is what is missing."""
         return self.pool_bytes - self.kv_bytes
+
+
+def _rounded_up(tenants: int, mean: tuple[int, int]) -> int:
+    total, count = mean
+    return -(-tenants * total // count)
 
 
 def tenants_in(pool_bytes: int, tenant_bytes: tuple[int, int]) -> int:
@@ -114,6 +133,8 @@ def weights_bytes(plan: Plan, precision: Precision, parameters: float | None = N
 def budget(plan: Plan, served: Served, speedup: Speedup | None = None) -> Budget:
     """Lay out the bytes at one precision of weights and KV, with one speed-up or none."""
     memory, model = plan.memory, plan.model
+    plain, each = tenant_bytes(plan, served), tenant_bytes(plan, served, speedup)
+    more = (0, 1) if plain is None or each is None else (each[0] - plain[0], plain[1])
     whole = used = 0
     if model is not None and not memory.is_pool:
         whole = weights_bytes(plan, served.weights)
@@ -124,7 +145,8 @@ def budget(plan: Plan, served: Served, speedup: Speedup | None = None) -> Budget
         whole - used,
         0 if speedup is None else speedup.resident_bytes,
         memory.reserve_bytes,
-        tenant_bytes(plan, served, speedup),
+        each,
+        more,
     )
 
 

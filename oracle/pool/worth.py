@@ -52,6 +52,8 @@ class Worth:
     ----------
     speedup, without, having
         What it is about, and the budgets without and with it.
+    wanted
+        Tenants asked for, whether they fit or not; 0: none were stated.
     step_ms, round_ms
         At the full pool of each.
     length_needed, acceptance_needed
@@ -72,6 +74,7 @@ class Worth:
     speedup: Speedup
     without: Budget
     having: Budget
+    wanted: int = 0
     step_ms: float | None = None
     round_ms: float | None = None
     length_needed: float | None = None
@@ -90,10 +93,25 @@ class Worth:
         return (self,) if self.hidden is None else (self, self.hidden)
 
     @property
+    def held(self) -> int:
+        """Tenants whose KV its memory is counted at: as many of those asked for as fit with it; 0 where not known."""
+        return min(self.wanted, self.having.tenants or 0)
+
+    @property
+    def kv_bytes(self) -> int:
+        """What it adds to the KV of `held` tenants: slots for its drafts, and KV of its own."""
+        return self.having.draft_kv_of(self.held)
+
+    @property
+    def taken_bytes(self) -> int:
+        """All that it takes from the pool: its resident bytes and `kv_bytes`."""
+        return self.having.draft_bytes + self.kv_bytes
+
+    @property
     def pool_share(self) -> float:
-        """Share of the pool that its resident bytes take; inf where there is no pool."""
+        """Share of the pool that `taken_bytes` are; inf where there is no pool."""
         pool = self.without.pool_bytes
-        return self.having.draft_bytes / pool if pool > 0 else math.inf
+        return self.taken_bytes / pool if pool > 0 else math.inf
 
     @property
     def tenants_lost(self) -> int | None:
@@ -158,13 +176,14 @@ def worth(plan: Plan, served: Served, speedup: Speedup) -> Worth:
     without, having = budget(plan, served), budget(plan, served, speedup)
     n, left = without.tenants, having.tenants
     if not n or left is None or round_line(plan, served, speedup, 1) is None:
-        return Worth(speedup, without, having)
+        return Worth(speedup, without, having, plan.tenants_asked)
     step = _at(step_ms(plan, served, n))
     asked = min(plan.tenants_asked, n)
     asked_step = _at(step_ms(plan, served, asked))
     most = most_draft_bytes(plan, served, speedup) if speedup.resident_bytes else None
     if left == 0:
-        return Worth(speedup, without, having, step, None, math.inf, math.inf, most, asked, asked_step, pays=())
+        most_of = (math.inf, math.inf, most)
+        return Worth(speedup, without, having, plan.tenants_asked, step, None, *most_of, asked, asked_step, pays=())
     took = _at(round_ms(plan, served, speedup, left))
     needed = (n / left) * (took / step)
     same = min(plan.tenants_asked, left)
@@ -172,6 +191,7 @@ def worth(plan: Plan, served: Served, speedup: Speedup) -> Worth:
         speedup,
         without,
         having,
+        plan.tenants_asked,
         step,
         took,
         needed,

@@ -20,12 +20,11 @@ from oracle.summaries.levers_admission import (
     PER_MILLION,
     admission,
     configured,
-    setting,
     typed,
     typed_ranges,
     typed_setting,
 )
-from oracle.summaries.shares import part
+from oracle.summaries.shares import amount, amounts, part, several
 from oracle.tables import Column, Row, Table, number, show, words
 
 _MS = ".5f"
@@ -44,7 +43,7 @@ def answer_table(found: Answer, notes: tuple[str, ...] = (), *, outside: bool = 
     """
     advised = advice(found)
     facts: list[dict[str, Any]] = [
-        _fact("set", setting(found), setting=typed_setting(found)),
+        _set(found),
         _fact("why", said_of.margin(found, advised)),
         _fact("draft length", said_of.lengths(found, advised)),
         _fact("admission", admission(found)),
@@ -55,12 +54,19 @@ def answer_table(found: Answer, notes: tuple[str, ...] = (), *, outside: bool = 
         *(_fact("left out", reason) for reason in found.dropped.values()),
         *(_fact("from", note) for note in notes),
     ]
-    columns = (words("", "fact"), words("", "value", most=600))
+    columns = (words("", "fact"), words("", "value", most=900))
     return Table("levers", f"Serving levers: {_where(found)}", columns, facts)
 
 
 def _fact(name: str, value: str, **fields: Any) -> dict[str, Any]:
     return {"fact": name, "value": value, **fields}
+
+
+def _set(found: Answer) -> dict[str, Any]:
+    """Say what to set; `counted` is what counting the experts that a step goes to would set, where that is another."""
+    other = said_of.otherwise(found)
+    counted = None if other is None else typed_setting(other)
+    return _fact("set", said_of.headline(found), setting=typed_setting(found), counted=counted)
 
 
 def _certain(found: Answer, advised: Advice, outside: bool) -> dict[str, Any]:
@@ -93,9 +99,9 @@ def _flips(found: Answer, advised: Advice) -> list[dict[str, Any]]:
 def _where(found: Answer) -> str:
     regime = found.regime.values()
     return (
-        f"{regime['concurrency']:g} requests in flight, prefix share {regime['prefix_share']:g}, repetitiveness "
-        f"{regime['repetitiveness']:g}, {regime['prompt_tokens']:g} → {regime['output_tokens']:g} tokens in "
-        f"{regime['context_tokens']:g} of context"
+        f"{several(regime['concurrency'], 'request')} in flight, prefix share {amount(regime['prefix_share'])}, "
+        f"repetitiveness {amount(regime['repetitiveness'])}, {amount(regime['prompt_tokens'])} → "
+        f"{amount(regime['output_tokens'])} tokens in {amount(regime['context_tokens'])} of context"
     )
 
 
@@ -122,7 +128,7 @@ def cost_table(found: Answer) -> Table:
         )
     columns = (
         words("configuration", "configuration"),
-        number("batch", "batch", ",.6g"),
+        amounts("batch", "batch"),
         number("decode", "decode_ms", _MS),
         number("prefill", "prefill_ms", _MS),
         number("cache", "cache_ms", _MS),
@@ -148,7 +154,7 @@ def break_even_table(found: Answer) -> Table:
     columns = (
         words("precision", "precision"),
         number("KV cache\nholds", "capacity", ",.0f"),
-        number("batch", "batch", ",.6g"),
+        amounts("batch", "batch"),
         part("overhead\nw, %", "overhead", ".1f", 100),
         number("accept-\nance", "accept", ".3f"),
         number("tokens/\nround", "round_length", ".3f"),
@@ -162,7 +168,11 @@ def break_even_table(found: Answer) -> Table:
         Column("dearer, below\nr of", _over_lower, text=True),
     )
     _, cap = set_in(found)
-    batch = "the batch the precision gives" if cap is None else f"the {cap:g} requests the cap admits, or what fits"
+    batch = (
+        "the batch the precision gives"
+        if cap is None
+        else f"the {several(cap, 'request')} the cap admits, or what fits"
+    )
     notes = (
         f"each lever at {batch}; speculation pays above r*, the prefix cache above rho*",
         "off from C: concurrency from which it no longer pays, or never within what the KV cache holds",

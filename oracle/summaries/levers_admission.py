@@ -8,7 +8,7 @@ from oracle.levers.advised import NOISE, Stretch, saved_by_cap, set_in
 from oracle.levers.answer import Answer, Run
 from oracle.levers.deployment import Deployment
 from oracle.levers.procedure import Configuration, Decisions
-from oracle.summaries.shares import percent
+from oracle.summaries.shares import percent, several
 
 PER_MILLION = 1 / 3.6  # a price an hour times milliseconds a token, as a price a million tokens
 
@@ -60,9 +60,14 @@ def setting(found: Answer) -> str:
 
 def _priced(found: Answer, each: Decisions) -> str:
     cost, price = float(each.cost_ms), found.deployment.price_per_hour
-    drafts = f" ({found.deployment.speculation.draft_length} draft tokens)" if each.speculation_on else ""
-    money = "" if price is None else f", {cost * price * PER_MILLION:.3g} a million tokens"
+    drafts = f" ({several(found.deployment.speculation.draft_length, 'draft token')})" if each.speculation_on else ""
+    money = "" if price is None else f", {paid(cost, price)}"
     return f"{configured(found.deployment, each.configuration())}{drafts}: {cost:.5f} ms a token{money}"
+
+
+def paid(cost_ms: float, price: float) -> str:
+    """Say what a million tokens cost; the file states the price of an hour and not its currency."""
+    return f"{cost_ms * price * PER_MILLION:.3g} a million tokens (price units of the file)"
 
 
 def admission(found: Answer) -> str:
@@ -77,8 +82,8 @@ def admission(found: Answer) -> str:
             f"{100 * NOISE:g} % that stated coefficients can carry; the others would wait"
         )
     return (
-        f"a cap of {most:g} requests costs {percent(saved)} less a token; the others wait, which this cost does not "
-        "count: where they may not, what holds without a cap is to be set"
+        f"a cap of {several(most, 'request')} costs {percent(saved)} less a token; the others wait, which this cost "
+        "does not count: where they may not, what holds without a cap is to be set"
     )
 
 

@@ -11,7 +11,8 @@ from oracle.levers.break_even import prefix_share_needed, repetitiveness_needed
 from oracle.levers.cost import capacity
 from oracle.summaries.levers import usable
 from oracle.summaries.levers_chains import needed_share
-from oracle.tables import NOT_AVAILABLE, Column, Row, Table, number
+from oracle.summaries.shares import amounts
+from oracle.tables import NOT_AVAILABLE, Column, Row, Table
 
 
 def by_batch_table(found: Answer) -> Table:
@@ -33,7 +34,7 @@ def by_batch_table(found: Answer) -> Table:
         rows.append(row)
     own = [p.name for p in precisions] if deployment.prefill_by_precision else [_roomiest(found)]
     columns = (
-        number("batch", "batch", ",.6g"),
+        amounts("batch", "batch"),
         *(_needed(f"r*\n{printable(p.name)}", f"repetitiveness_needed_{p.name}") for p in precisions),
         *(_needed("rho*" if len(own) == 1 else f"rho*\n{printable(n)}", f"prefix_share_needed_{n}") for n in own),
         Column("", lambda row: "here" if row["here"] else "", text=True),

@@ -5,9 +5,10 @@ from oracle.levers.experts import MOST_HIT, batch_hitting, hit_share
 from oracle.levers.regime import Numbers
 from oracle.summaries.shares import counted, percent
 
+COUNTS_THEM = "[assumptions] reads_grow = true counts them"
 _READS = (
     "this model reads all experts in every pass, so that there a step is cheaper and a round of speculation, by "
-    "comparison, dearer than said; [assumptions] reads_grow = true counts them"
+    f"comparison, dearer than said; {COUNTS_THEM}"
 )
 
 

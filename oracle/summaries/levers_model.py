@@ -12,12 +12,13 @@ from oracle.levers.break_even import phase, precision_ratio
 from oracle.levers.cost import capacity
 from oracle.levers.deployment import Deployment
 from oracle.levers.fitted import FittedOverhead
+from oracle.levers.regime import Numbers
 from oracle.levers.toggles import InheritedLever, precision_moves
 from oracle.summaries.levers import answer_table, break_even_table, cost_table, decisions_row, usable
 from oracle.summaries.levers_by_batch import by_batch_table
 from oracle.summaries.levers_chains import chains_table, needed_share
 from oracle.summaries.levers_identified import identified_table
-from oracle.summaries.shares import part
+from oracle.summaries.shares import amounts, part
 from oracle.tables import Column, Row, Table, number, with_interval, words
 
 _PHASES = ("below both knees", "between the knees", "above both knees")
@@ -43,7 +44,7 @@ def answer_tables(found: Answer, fitted: Fitted | None = None, notes: tuple[str,
 
 _COMPARED = (
     words("configuration", "configuration"),
-    number("batch", "batch", ",.6g"),
+    amounts("batch", "batch"),
     number("ms/token", "cost_ms", ".5f"),
 )
 
@@ -252,10 +253,19 @@ def _eta_table(fitted: Fitted) -> Table:
     return Table("levers_eta", "eta from measured acceptance", columns, rows, notes)
 
 
-def stated_table(deployment: Deployment) -> Table:
-    """Echo every parameter of the deployment."""
+def stated_table(deployment: Deployment, chain: Numbers | None = None) -> Table:
+    """Echo every parameter of the deployment.
+
+    Parameters
+    ----------
+    chain
+        Autocorrelation of matches in every slot, where traffic states it.
+    """
     values = asdict(deployment)
     precisions, how = values.pop("precisions"), values.pop("speculation")
+    if chain is not None:
+        least, most = float(chain.min()), float(chain.max())
+        how |= {"autocorrelation": least if least == most else (least, most)}
     values |= {f"speculation.{key}": value for key, value in how.items()}
     for each in precisions:
         name = each.pop("name")

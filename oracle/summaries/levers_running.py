@@ -49,8 +49,7 @@ def _regime(running: Configuration, name: str, found: Answer) -> dict[str, Any]:
 
 def _series(running: Configuration, found: Planned) -> dict[str, Any]:
     deployment, made = found.deployment, found.schedule
-    share = found.traffic.tokens / found.traffic.tokens.sum()
-    cost = float(np.sum(share * _cost_ms(deployment, running, found.traffic.regime)))
+    cost = float(np.sum(found.traffic.weights * _cost_ms(deployment, running, found.traffic.regime)))
     row = _row(deployment, found.traffic.tenant or "", running, cost)
     name = deployment.precisions[made.precision].name
     changes = [f"precision {name}"] if made.precision != running.precision else []

@@ -3,12 +3,43 @@
 import math
 from collections.abc import Sequence
 
-from oracle.levers.advised import Advice, Stretch
+from oracle.levers.advised import Advice, Stretch, counted, set_in
 from oracle.levers.answer import Answer, Run
 from oracle.levers.deployment import Deployment
+from oracle.levers.experts import hit_share
 from oracle.levers.procedure import Configuration
-from oracle.summaries.levers_admission import caps, configured
-from oracle.summaries.shares import percent
+from oracle.summaries.levers_admission import caps, configured, setting
+from oracle.summaries.levers_experts import COUNTS_THEM
+from oracle.summaries.shares import amount, percent, several
+
+_RESTS = "what to set rests on how many experts a pass reads, see set"
+
+
+def headline(found: Answer) -> str:
+    """Say what to set; before it, what counting the experts that a step goes to would set, where that is another."""
+    other = otherwise(found)
+    if other is None:
+        return setting(found)
+    return unsettled(found.deployment, float(set_in(found)[0].batch), setting(other), setting(found))
+
+
+def unsettled(deployment: Deployment, batch: float, counted_setting: str, stated_setting: str) -> str:
+    """Put what counting the experts would set before what the deployment's own reading of them sets."""
+    hit = percent(float(hit_share(deployment, batch)))
+    return (
+        f"not settled: a step of {several(batch, 'request')} hits {hit} of the experts; if those are counted, "
+        f"{counted_setting}; {COUNTS_THEM}. As the deployment states it, every pass reading all experts: "
+        f"{stated_setting}"
+    )
+
+
+def otherwise(found: Answer) -> Answer | None:
+    """Give the answer with the experts counted that a pass goes to, where that sets something else; else None."""
+    other = counted(found)
+    if other is None:
+        return None
+    (one, cap), (two, other_cap) = set_in(found), set_in(other)
+    return None if one.same_as(two) and (cap is None) == (other_cap is None) else other
 
 
 def margin(found: Answer, advised: Advice) -> str:
@@ -17,10 +48,11 @@ def margin(found: Answer, advised: Advice) -> str:
     gap = float(second.parts.total_ms / best.parts.total_ms) - 1
     B, C = float(best.parts.batch), float(found.regime.concurrency)
     if advised.cap is not None:
-        bound = f"the cap admits {B:g} of {C:g} requests"
-        own = f" at its own {float(second.parts.batch):g} admitted"
+        bound = f"the cap admits {amount(B)} of {several(C, 'request')}"
+        own = f" at its own {amount(float(second.parts.batch))} admitted"
     else:
-        bound = f"all {C:g} requests decode together" if B >= C else f"the KV cache holds {B:g} of {C:g} requests"
+        together = "the one request decodes alone" if C == 1 else f"all {several(C, 'request')} decode together"
+        bound = together if B >= C else f"the KV cache holds {amount(B)} of {several(C, 'request')}"
         own = ""
     return f"{percent(gap)} dearer is the next best, {configured(found.deployment, second.configuration)}{own}; {bound}"
 
@@ -33,7 +65,8 @@ def lengths(found: Answer, advised: Advice) -> str:
     if not best.decided.speculation_on:
         return f"speculation does not pay at any of 1 … {last} draft tokens"
     if length == stated or saved <= 0:
-        return f"{stated} draft tokens are the best of 1 … {last}"
+        best_of = "is" if stated == 1 else "are"
+        return f"{several(stated, 'draft token')} {best_of} the best of 1 … {last}"
     named = configured(found.deployment, best.decided.configuration())
     capped = f", at most {float(best.decided.batch):g} admitted" if best.capped else ""
     return f"stated: {stated}; of 1 … {last} the model would draft {length} ({named}{capped}), {percent(saved)} cheaper"
@@ -42,16 +75,22 @@ def lengths(found: Answer, advised: Advice) -> str:
 def certainty(found: Answer, advised: Advice) -> str:
     """Say what the intervals leave of the advice."""
     if not found.has_intervals:
+        if otherwise(found) is not None:
+            return f"nothing: {_RESTS}"
         return "no intervals were given on repetitiveness, prefix share or eta: values taken as exact"
     states = f"at {found.deployment.precisions[advised.configuration.precision].name}"
     states += "" if advised.cap is None else f" with {advised.cap:g} admitted"
     states += f": speculation {advised.speculation}, prefix cache {advised.prefix}"
+    within = "within the intervals"
+    if counted(found) is not None:
+        within += ", with all experts read or those counted that a step goes to,"
     if len(advised.possible) == 1:
-        return f"{states}; this configuration is the cheapest everywhere within the intervals"
+        return f"{states}; this configuration is the cheapest everywhere {within.rstrip(',')}"
     named = "; ".join(_possible(found.deployment, *each, cap=advised.cap) for each in advised.possible)
     plain = advised.cap is None and not any(capped for _, capped in advised.possible)
     may = "configurations may be the cheapest" if plain else "settings may be advised"
-    return f"{states}; within the intervals {len(advised.possible)} {may}: {named}"
+    said = f"{states}; {within} {len(advised.possible)} {may}: {named}"
+    return said if otherwise(found) is None else f"nothing: {_RESTS}; {said}"
 
 
 def _possible(deployment: Deployment, each: Configuration, capped: bool, cap: float | None) -> str:

@@ -8,9 +8,9 @@ from oracle.levers.advised import NOISE, set_in
 from oracle.levers.answer import Answer
 from oracle.levers.procedure import Configuration
 from oracle.levers.shared import Shared
-from oracle.summaries.levers_admission import PER_MILLION, configured, typed
-from oracle.summaries.levers_sentences import spanned
-from oracle.summaries.shares import part, percent
+from oracle.summaries.levers_admission import configured, paid, typed
+from oracle.summaries.levers_sentences import spanned, unsettled
+from oracle.summaries.shares import amount, part, percent, several
 from oracle.tables import Column, Table, number, words
 
 
@@ -20,10 +20,21 @@ def shared_tables(found: Shared, answers: Sequence[tuple[str, Answer]]) -> list[
 
 
 def shared_setting(found: Shared) -> str:
-    """Say what to set for all tenants."""
+    """Say what to set for all tenants; before it, what counting the experts of a step would set, where another."""
+    other = found.counted
+    if other is None or _levers(found) == _levers(other):
+        return _priced(found)
+    return unsettled(found.deployment, found.batch, _priced(other), _priced(found))
+
+
+def _levers(found: Shared) -> tuple[Configuration, bool]:
+    return found.configuration, found.cap is not None
+
+
+def _priced(found: Shared) -> str:
     capped = "" if found.cap is None else f"admit at most {found.cap:g} together: "
     price = found.deployment.price_per_hour
-    money = "" if price is None else f", {found.cost_ms * price * PER_MILLION:.3g} a million tokens"
+    money = "" if price is None else f", {paid(found.cost_ms, price)}"
     return f"{capped}{configured(found.deployment, found.configuration)}: {found.cost_ms:.5f} ms a token{money}"
 
 
@@ -51,14 +62,16 @@ def _page(found: Shared, answers: Sequence[tuple[str, Answer]]) -> Table:
             "context; levers are the same for all, and who waits for whom is not counted",
         },
     ]
-    title = f"One deployment shared by {len(answers)} tenants: {C:,g} requests in flight together"
+    title = f"One deployment shared by {len(answers)} tenants: {several(C, 'request')} in flight together"
     return Table("levers_shared", title, (words("", "fact"), words("", "value", most=600)), facts)
 
 
 def _together(found: Shared) -> str:
     C, mixed = float(found.mixed.concurrency), found.mixed
     admitted = "the cap admits" if found.cap is not None else "the KV cache holds"
-    bound = f"all {C:g} decode together" if found.batch >= C else f"{admitted} {found.batch:g} of {C:g}"
+    bound = (
+        f"all {amount(C)} decode together" if found.batch >= C else f"{admitted} {amount(found.batch)} of {amount(C)}"
+    )
     return (
         f"{bound}; of all prompt tokens {float(mixed.prefix_share):.3f} are shared, the mean context is "
         f"{float(mixed.context_tokens):,.0f} tokens"
@@ -138,8 +151,9 @@ def _tenants(found: Shared, answers: Sequence[tuple[str, Answer]]) -> Table:
         Column("the common levers", lambda row: _suits(set_all, row), text=True),
     )
     notes = (
-        f"r* and rho* at {found.deployment.precisions[set_all.precision].name} and the {found.batch:g} requests that "
-        "decode together: where a margin is negative the lever costs this tenant more than it saves",
+        f"r* and rho* at {found.deployment.precisions[set_all.precision].name} and the "
+        f"{several(found.batch, 'request')} that decode together: where a margin is negative the lever costs this "
+        "tenant more than it saves",
     )
     return Table("levers_shared_tenants", "What the common setting costs each tenant", columns, rows, notes)
 

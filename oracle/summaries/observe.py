@@ -8,7 +8,15 @@ from oracle.observe.regimes import Floats, ObservedRegime, around
 from oracle.observe.study import Observed
 from oracle.observe.traffic_csv import fit_for_levers
 from oracle.resampling import bootstrap
-from oracle.summaries.observe_texts import depth_table, interval_note, readings_table, sharing_table
+from oracle.summaries.observe_texts import (
+    BELOW_ONE,
+    ROUNDS_TO_ONE,
+    depth_table,
+    interval_note,
+    readings_table,
+    sharing_table,
+)
+from oracle.summaries.shares import amount
 from oracle.tables import Column, Table, interval_cells, number, resampled, with_interval, words
 
 _EXTREMES = (
@@ -93,7 +101,7 @@ def concurrency_table(found: Observed) -> Table:
     notes = (
         "from arrival to end, waiting included, weighted by time; the levers take the mean while any is in flight, "
         "since decode steps are made only then",
-        f"{resampled(len(totals))} (stretches of {slots.block:,.0f} s)",
+        resampled(len(totals)) + (f" (stretches of {amount(slots.block)} s)" if len(totals) > 1 else ""),
     )
     return Table("concurrency", "Requests in flight", columns, [row], notes)
 
@@ -101,13 +109,14 @@ def concurrency_table(found: Observed) -> Table:
 def _regime_row(regime: ObservedRegime) -> dict[str, Any]:
     names = ("slot", "tenant", "requests", "tokens", "concurrency", "concurrency_mean", "peak", "units")
     row: dict[str, Any] = {name: getattr(regime, name) for name in names}
-    for name in ("prefix_share", "repetitiveness"):
+    for name in ("prefix_share", "repetitiveness", "autocorrelation"):
         row |= interval_cells(name, getattr(regime, name), getattr(regime, f"{name}_interval"))
     row |= {name: getattr(regime, name) for name in ("prompt_tokens", "output_tokens", "context_tokens")}
-    return row | {"fault": regime.fault}
+    return row | {"never_ends": regime.never_ends, "fault": regime.fault}
 
 
-def _regime_columns(*first: Column) -> tuple[Column, ...]:
+def _regime_columns(found: Observed, *first: Column) -> tuple[Column, ...]:
+    chained = found.sharing is not None and found.wanted.reading != "independent"
     return (
         *first,
         number("requests", "requests"),
@@ -115,6 +124,7 @@ def _regime_columns(*first: Column) -> tuple[Column, ...]:
         number("peak", "peak"),
         with_interval("prefix\nshare rho", "prefix_share", ".3f"),
         with_interval("repetitive-\nness r", "repetitiveness", ".3f"),
+        *((with_interval("autocorre-\nlation x", "autocorrelation", ".3f"),) if chained else ()),
         number("prompt\ntokens", "prompt_tokens", ",.0f"),
         number("output\ntokens", "output_tokens", ",.0f"),
         number("context\ntokens", "context_tokens", ",.0f"),
@@ -144,11 +154,12 @@ def slots_table(found: Observed) -> Table:
             said = f"of {capacity * found.log.settings.block_size:,} tokens"
         notes += [
             f"rho: in a prefix cache {said}; r: by the {found.wanted.reading} reading",
+            *_chain_notes(found),
             interval_note(found, found.by_slot),
             _EXTREMES,
         ]
     title = "Traffic by slot" + (" and tenant" if tenant else "")
-    return Table("slots", title, _regime_columns(words("slot", "shown"), *tenant), rows, notes)
+    return Table("slots", title, _regime_columns(found, words("slot", "shown"), *tenant), rows, notes)
 
 
 def tenants_table(found: Observed) -> Table:
@@ -158,4 +169,25 @@ def tenants_table(found: Observed) -> Table:
     if found.sharing is not None:
         shared = "holds each tenant's blocks apart" if found.log.settings.isolate_tenants else "is shared by all"
         notes += [f"the prefix cache {shared}", interval_note(found, found.by_tenant)]
-    return Table("tenants", "Traffic by tenant", _regime_columns(words("tenant", "tenant")), rows, notes)
+    return Table("tenants", "Traffic by tenant", _regime_columns(found, words("tenant", "tenant")), rows, notes)
+
+
+def _chain_notes(found: Observed) -> list[str]:
+    """Say what x is, where it is only bounded and where it is not known."""
+    if found.wanted.reading == "independent":
+        return ["matches are taken as independent: the series states no autocorrelation, whatever the log holds"]
+    notes = ["x: autocorrelation of matches in the same reading, at least 0; a resample that tells none counts as 0"]
+    rows = (*found.by_slot, found.whole)
+    if any(each.never_ends for each in rows):
+        named = [each.slot or "all" for each in rows if each.never_ends]
+        listed = ", ".join(named[:6]) + (" …" if len(named) > 6 else "")
+        notes.append(
+            f"every match was followed by a match ({listed}): x is at most what the log carries, as if the next had "
+            "failed, and never 1"
+        )
+    elif any((each.autocorrelation or 0.0) >= ROUNDS_TO_ONE for each in rows):
+        notes.append(BELOW_ONE)
+    untold = sum(each.autocorrelation is None for each in found.by_slot)
+    if untold:
+        notes.append(f"{untold:,} of {len(found.by_slot):,} rows tell no x: the series has that of all requests there")
+    return notes

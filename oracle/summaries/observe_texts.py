@@ -12,6 +12,8 @@ from oracle.observe.study import Observed
 from oracle.resampling import bootstrap
 from oracle.tables import Table, interval_cells, number, resampled, with_interval, words
 
+ROUNDS_TO_ONE = 0.9995  # in three digits
+BELOW_ONE = "x is below 1 where 1.000 is shown: the series holds it at full precision"
 FEW_UNITS = 20  # below, intervals of resamples cover less than they say
 _UNITS = {"cluster": "clusters", "request": "requests", "tenant": "tenants", "time": "stretches of time"}
 
@@ -153,6 +155,7 @@ def readings_table(found: Observed) -> Table:
     rows = []
     for i, reading in enumerate(READINGS):
         row: dict[str, Any] = {"reading": reading, "used": reading == found.wanted.reading}
+        row["never_ends"] = reading != "independent" and bool(lookup.never_ends(whole, reading))
         for j, name in enumerate(("repetitiveness", "after_match", "autocorrelation", "observed"), 4 * i):
             value = float(values[j]) if np.isfinite(values[j]) else None
             row |= interval_cells(name, value, around(value, intervals[j]))
@@ -176,6 +179,11 @@ def readings_table(found: Observed) -> Table:
         "a round without a proposal counts as one without a match",
         "predicted: with the row's r and x, K tokens drafted each round; as played: proposals as long as they are, "
         "rounds that the end of a text cannot cut short; gated: rounds after a match only",
-        "for the deployment of `levers`: [speculation] reading and autocorrelation as in the row taken",
+        "the series for `levers` holds reading and autocorrelation of the row taken, slot by slot; typed by hand they "
+        "are [speculation] reading and autocorrelation of the deployment",
     ]
+    if any((row["autocorrelation"] or 0.0) >= ROUNDS_TO_ONE for row in rows):
+        notes.append(BELOW_ONE)
+    if any(row["never_ends"] for row in rows):
+        notes.append("after a match, 1.000: every match was followed by one, so x is at most what the log carries")
     return Table("readings", "Repetitiveness in the readings of the levers", columns, rows, notes)

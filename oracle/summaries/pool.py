@@ -7,6 +7,7 @@ from oracle.pool.budget import name_of
 from oracle.pool.early_exit import MOST_BATCH, largest_batch_saving
 from oracle.pool.measured_experts import MeasuredExperts
 from oracle.pool.plan import GIB
+from oracle.pool.unique_experts import measured_at
 from oracle.pool.worth import Verdict, Worth, verdict
 from oracle.summaries.pool_tables import (
     DEPENDS_ON,
@@ -18,7 +19,7 @@ from oracle.summaries.pool_tables import (
     stated_table,
     tenants_table,
 )
-from oracle.summaries.shares import percent
+from oracle.summaries.shares import percent, several
 from oracle.tables import Table, words
 
 _SAVING = 0.01  # below, early exit is called nothing
@@ -90,7 +91,7 @@ def _fits(found: PoolAnswer, choice: Choice) -> str:
     left = f"{laid.pool_bytes / GIB:.2f} GiB left for KV ({percent(laid.pool_bytes / laid.usable_bytes)} of the HBM)"
     idle = ""
     if laid.idle_weights_bytes:
-        idle = f"; {laid.idle_weights_bytes / GIB:.2f} GiB of the weights are those that a token does not use"
+        idle = f"; one token does not use {laid.idle_weights_bytes / GIB:.2f} GiB of the weights"
     return f"fits: {size}; {left}{idle}"
 
 
@@ -111,30 +112,36 @@ def _chosen(found: PoolAnswer, choice: Choice) -> list[tuple[str, str]]:
         )
     )
     if choice.dense_tenants is not None:
-        lost = choice.dense_tenants - laid.tenants
-        facts.append(
-            (
-                "experts",
-                f"weights that a token does not use take the place of {lost:,} tenants: {choice.dense_tenants:,} "
-                f"would fit without them",
-            )
-        )
+        facts.append(("experts", _idle(found, choice, choice.dense_tenants - laid.tenants)))
     best = max(found.choices, key=lambda each: each.budget.tenants or 0)
     if best is not choice and (best.budget.tenants or 0) > laid.tenants:
         facts.append(("most tenants", f"{best.budget.tenants:,} at {name_of(found.plan, best.served)}"))
     return facts
 
 
+def _idle(found: PoolAnswer, choice: Choice, lost: int) -> str:
+    """Say what room the weights take that one token does not use, and that a batch uses many of them all the same."""
+    room = f"weights that one token does not use take the room of {several(lost, 'tenant')}"
+    if choice.hit_share is None:
+        return f"{room}; a batch uses more of them than one token, how many is not known: experts are not stated"
+    how = "as measured" if measured_at(found.plan.unique_experts, 0) else "by the uniform formula"
+    n = choice.budget.tenants or 0
+    batch = "one tenant" if n == 1 else f"the {n:,} tenants that fit"
+    return (
+        f"{room}, but a step of {batch} uses {percent(choice.hit_share)} of the experts of a layer ({how}), and the "
+        "next step others: they cannot be dropped"
+    )
+
+
 def _worth(found: PoolAnswer, each: Worth) -> str:
     """Say what one speed-up costs, what it gives, and where both are the same."""
-    own = each.having.draft_bytes
-    cost = f"takes {_size(own)}, {percent(each.pool_share)} of the pool" if own else "takes no memory of its own"
+    cost = _cost(found, each)
     if not each.having.fits:
         return f"{cost}: does not fit"
     if each.tenants_lost is None:
         still = 1 / (1 - each.pool_share) if each.pool_share < 1 else math.inf
         return f"{cost}; at a full pool each tenant left has to be {still:.3f} times as fast to make up for it"
-    cost += f", {_with_kv(found, each)}and {each.tenants_lost:,} of {each.without.tenants:,} tenants"
+    cost += f"; displaces {each.tenants_lost:,} of {several(each.without.tenants or 0, 'tenant')}"
     if each.having.tenants == 0:
         return f"{cost}: none is left"
     if each.length_needed is None:
@@ -147,20 +154,28 @@ def _size(size: int) -> str:
     return f"{size / GIB:.2f} GiB" if size >= GIB / 10 else f"{size / (1 << 20):,.3g} MiB"
 
 
+def _cost(found: PoolAnswer, each: Worth) -> str:
+    """Say what a speed-up takes from the pool: its weights, and what it adds to the KV of how many tenants."""
+    own, share = each.having.draft_bytes, percent(each.pool_share)
+    weights = f"{_size(own)} of weights" if own else "no weights"
+    if each.having.tenants is None:
+        unsaid = "; KV of its own is not in that" if each.speedup.kv_bytes_per_token else ""
+        return f"takes {weights}, {share} of the pool{unsaid}" if own else f"takes {weights}{unsaid}"
+    if not each.held or not each.kv_bytes:
+        return f"takes {_size(own)}, {share} of the pool" if own else "takes no memory"
+    n = each.held
+    where = f"each of the {n:,} tenants that {'fit with it' if n < each.wanted else 'are asked for'}"
+    kv = f"{_with_kv(found, each)} for {where if n > 1 else 'one tenant'}, {_size(each.kv_bytes)}"
+    return f"takes {_size(each.taken_bytes)}, {share} of the pool: {weights}, and {kv}"
+
+
 def _with_kv(found: PoolAnswer, each: Worth) -> str:
     """Say what each tenant holds more, and what of: slots that drafts are written to, and KV of the draft's own."""
-    more = _tenant(each.having.tenant_bytes) - _tenant(each.without.tenant_bytes)
-    kv = found.plan.kv
-    if not more or kv is None:
-        return ""
-    k = each.speedup.draft_length
-    blocks = f" in blocks of {kv.block_tokens:,}" if kv.block_tokens > 1 else ""
+    total, count = each.having.draft_tenant_bytes
+    kv, slots = found.plan.kv, several(each.speedup.draft_length, "draft token")
+    blocks = f" in blocks of {kv.block_tokens:,}" if kv is not None and kv.block_tokens > 1 else ""
     own = " and KV of its own" if each.speedup.kv_bytes_per_token else ""
-    return f"{more / (1 << 20):,.1f} MiB more for each tenant (slots for {k} draft tokens{blocks}{own}) "
-
-
-def _tenant(mean: tuple[int, int] | None) -> float:
-    return 0.0 if mean is None else mean[0] / mean[1]
+    return f"{total / count / (1 << 20):,.1f} MiB (slots for {slots}{blocks}{own})"
 
 
 def _gives(each: Worth) -> str:
@@ -173,7 +188,8 @@ def _gives(each: Worth) -> str:
     said += f", {slashed([r.same_gain for r in of])} times at the same tenants"
     if each.asked_gain is not None and each.asked is not None and each.asked < (each.without.tenants or 0):
         gains = [r.asked_gain for r in of]
-        said = f"at the {each.asked:,} tenants asked for it {judged(gains)}: {slashed(gains)} times the tokens; {said}"
+        asked = several(each.asked, "tenant")
+        said = f"at the {asked} asked for it {judged(gains)}: {slashed(gains)} times the tokens; {said}"
     ranges = list(dict.fromkeys(_ranges(r) for r in of))
     return said if ranges == [_ANY] else f"{said}; pays with {' / '.join(ranges)} tenants"
 
@@ -246,7 +262,7 @@ def _early_exit(found: PoolAnswer) -> str:
         at = int(saved.batch.searchsorted(found.at_once))
         that_fit = " that fit" if found.at_once < found.plan.tenants_asked else ""
         said += (
-            f"; at the {found.at_once:,} tenants{that_fit} {percent(saved.lockstep[at])} in lockstep, "
+            f"; at the {several(found.at_once, 'tenant')}{that_fit} {percent(saved.lockstep[at])} in lockstep, "
             f"{percent(saved.compaction[at])} with compaction, {percent(saved.refilling[at])} if freed rows "
             "were refilled; takes nothing from the pool"
         )
@@ -258,8 +274,8 @@ def _experts(measured: MeasuredExperts) -> str:
     return (
         f"measured on batches of {measured.generations:,} generations ({measured.clusters:,} clusters) in the traces, "
         f"up to {measured.largest_batch:,} tenants, beyond by the uniform formula's growth from there on; "
-        f"{measured.batch:,} tenants with {measured.draft_length} draft tokens touch {measured.mean:.2f}{half} a "
-        f"layer, by the uniform formula {measured.uniform:.2f}"
+        f"{several(measured.batch, 'tenant')} with {several(measured.draft_length, 'draft token')} touch "
+        f"{measured.mean:.2f}{half} a layer, by the uniform formula {measured.uniform:.2f}"
     )
 
 

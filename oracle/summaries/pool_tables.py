@@ -9,7 +9,7 @@ from oracle.pool.budget import name_of
 from oracle.pool.plan import GIB, Plan
 from oracle.pool.worth import Verdict, Worth, verdict
 from oracle.summaries.shares import part
-from oracle.tables import Column, Row, Table, number, show, words
+from oracle.tables import NOT_AVAILABLE, Column, Row, Table, number, show, words
 
 _GIB = ".2f"
 DEPENDS_ON = "depends on whether verification hides behind reading bytes"
@@ -59,13 +59,15 @@ def budget_table(found: PoolAnswer) -> Table:
         number("unused", "unused_gib", _GIB),
         _by_reading("tokens/s", "tokens_per_s", ",.0f"),
         number("without idle", "dense_tenants"),
+        part("% of experts", "hit_share", ".1f", 100),
     ]
     notes = [
         "used + idle + reserve + KV + unused = usable; a negative pool is what is missing; bytes: of a value, with its "
         "part of the scale",
-        "idle: weights that a token does not use (experts of other tokens), resident all the same; without idle: "
+        "idle: weights that one token does not use (experts of other tokens), resident all the same; without idle: "
         "tenants that would fit if they were not",
-        "tokens/s: of a full pool, no drafts",
+        "tokens/s: of a full pool, no drafts; % of experts: of a layer, that a step of a full pool uses, idle ones of "
+        "one token among them",
     ]
     whole = found.plan.memory.usable_bytes / GIB
     return Table(
@@ -90,6 +92,7 @@ def _budget_cells(plan: Plan, choice: Choice) -> dict[str, Any]:
         "tokens_per_s": choice.tokens_per_s,
         "hidden_tokens_per_s": choice.hidden_tokens_per_s,
         "dense_tenants": choice.dense_tenants,
+        "hit_share": choice.hit_share,
     }
 
 
@@ -128,7 +131,8 @@ def speedups_table(found: PoolAnswer) -> Table:
     columns = [
         words("at", "served"),
         words("speed-up", "speedup"),
-        part("GiB", "draft_gib", _GIB),
+        part("weights, GiB", "draft_gib", _GIB),
+        Column("KV, GiB", _kv_at),
         part("% of pool", "pool_share", ".1f", 100),
         Column("tenants", lambda row: f"{show(row['tenants_without'])} → {show(row['tenants_with'])}"),
         words("at tenants asked for", "verdict"),
@@ -144,6 +148,8 @@ def speedups_table(found: PoolAnswer) -> Table:
         Column("draft up to, GiB", lambda row: _both(row, "most_draft_gib", _largest)),
     ]
     notes = [
+        "KV: what it adds to that of the tenants, slots for its drafts and KV of its own, at as many of those asked "
+        "for as fit with it; % of pool: weights and KV together, of the pool without it",
         "gain: tokens a second of a full pool with it over those of a full pool without; as asked: at the tenants "
         "asked for, those that do not fit waiting; same tenants: of each tenant where both hold the same",
         "length: mean acceptance length as stated; length needed, acceptance: from which on it pays at a full pool; "
@@ -157,11 +163,18 @@ def speedups_table(found: PoolAnswer) -> Table:
     return Table("pool_speedups", "What each speed-up costs in tenants and what it gives", columns, rows, notes)
 
 
+def _kv_at(row: Row) -> str:
+    return NOT_AVAILABLE if row["held"] is None else f"{show(row['draft_kv_gib'], _GIB)} at {row['held']:,}"
+
+
 def _worth_cells(each: Worth) -> dict[str, Any]:
     """Cells of a speed-up; those of the other reading under hidden_…, None where there is none."""
     hidden = dict.fromkeys(_timed(each)) if each.hidden is None else _timed(each.hidden)
     return {
         "draft_gib": _gib(each.having.draft_bytes),
+        "draft_kv_gib": _gib(each.kv_bytes) if each.held else None,
+        "taken_gib": _gib(each.taken_bytes),
+        "held": each.held or None,
         "pool_share": each.pool_share,
         "tenants_without": each.without.tenants,
         "tenants_with": each.having.tenants,

@@ -1,9 +1,10 @@
 """Shares in words and in tables: nothing is called 0 or 100 % that is not exactly that."""
 
+import math
 import re
 from typing import Any
 
-from oracle.tables import Column, show
+from oracle.tables import NOT_AVAILABLE, Column, show
 
 _EXACT = 1e-12  # nearer to 0 or 1 is a rounding error of the arithmetic
 _LEAST = 0.01  # percent
@@ -39,6 +40,35 @@ def counted(some: int, of: int) -> str:
     if some == of:
         return f"all {of:,}" if of > 1 else "all of 1"
     return f"{some:,} of {of:,}" if some else f"none of {of:,}"
+
+
+def amount(value: float) -> str:
+    """Show a number of requests or tokens: a whole one whole, any other in the digits that tell it apart.
+
+    Examples
+    --------
+    >>> amount(16.0), amount(9.89568), amount(0.906061), amount(2268.18), amount(math.inf)
+    ('16', '9.896', '0.9061', '2,268', '–')
+    """
+    if not math.isfinite(value):
+        return NOT_AVAILABLE
+    return f"{value:,.0f}" if value == round(value) or abs(value) >= _FOUR_DIGITS else f"{value:.4g}"
+
+
+def several(count: float, noun: str) -> str:
+    """Say how many of something.
+
+    Examples
+    --------
+    >>> several(1, "request"), several(4, "draft token"), several(9.89568, "request")
+    ('1 request', '4 draft tokens', '9.896 requests')
+    """
+    return f"{amount(count)} {noun}{'' if count == 1 else 's'}"
+
+
+def amounts(head: str, key: str) -> Column:
+    """Give a column of numbers of requests or tokens."""
+    return Column(head, lambda row: NOT_AVAILABLE if row[key] is None else amount(row[key]))
 
 
 def part(head: str, key: str, spec: str, scale: float = 1.0) -> Column:

@@ -120,7 +120,9 @@ def _read_prompts(path: Path, _: Path, __: random.Random) -> None:
 def _read_traffic(path: Path, _: Path, __: random.Random) -> None:
     for each in traffic_from_text(read_text(path), shown(path), {"context_tokens": 500.0}):
         assert within(each.regime.repetitiveness, 0, 1)
-        assert np.isfinite(each.tokens).all()
+        assert each.tokens is None or np.isfinite(each.tokens).all()
+        for regime in (each.regime, each.low, each.high):
+            assert regime.autocorrelation is None or within(regime.autocorrelation, 0, np.nextafter(1, 0))
 
 
 def _read_acceptance(path: Path, _: Path, rng: random.Random) -> None:

@@ -83,8 +83,12 @@ def traffic() -> tuple[str, ...]:
     """Traffic as values and as series, CSV, TOML and JSON."""
     one = {"concurrency": 4, "repetitiveness": 0.5, "prefix_share": 0.2, "prompt_tokens": 900, "output_tokens": 200}
     one["context_tokens"] = 2000
+    chained = {"reading": "stationary", "autocorrelation": 0.8, "autocorrelation_low": 0.7, "autocorrelation_high": 0.9}
     return (
         *levers("day.csv", "open-chat.toml"),
+        json.dumps([{"slot": name, **one, **chained} for name in "ab"]),
+        "".join(",".join(map(str, row)) + "\n" for row in ({**one, **chained}, {**one, **chained}.values())),
+        json.dumps({**one, **chained}),
         json.dumps([{"slot": 1, **one}, {"slot": "b", **one}]),
         json.dumps(one),
     )

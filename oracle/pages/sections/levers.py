@@ -24,8 +24,10 @@ from oracle.pages import drawn_levers as drawn
 from oracle.pages.acceptances import acceptances
 from oracle.pages.material import Absent, Levers, Material
 from oracle.pages.page import Figure, LeftOut, Section
-from oracle.summaries.levers_admission import configured, setting
+from oracle.summaries.levers_admission import configured
+from oracle.summaries.levers_sentences import headline
 from oracle.summaries.levers_shared import shared_setting
+from oracle.summaries.shares import amount, several
 from oracle.tables import printed, show
 
 TITLE = "Serving levers"
@@ -73,7 +75,7 @@ def _what_it_is(found: Levers) -> str:
 
 def _which(found: Levers) -> str:
     drawn_of = f"Figures by concurrency, batch and repetitiveness are of {printed(found.which)}"
-    alone = printed(setting(found.shown))
+    alone = printed(headline(found.shown))
     if not found.plans:
         return (
             f"{drawn_of}, alone on a deployment of its own; there: {alone}. The setting for one deployment that all "
@@ -145,7 +147,7 @@ def _shared(found: Levers) -> list[Figure]:
             f"Cost per token of one deployment for all {len(shared.tenants):,} tenants by their requests in flight, at "
             "each precision with the levers that are the best there, not capped; model output for what was stated, "
             "not a measurement; without intervals.",
-            f"Cost against requests in flight; at {float(shared.mixed.concurrency):,g}: {named}.",
+            f"Cost against requests in flight; at {amount(float(shared.mixed.concurrency))}: {named}.",
             partial(cost_by_concurrency, shared),
             drawn.shared_drawn(shared),
         )
@@ -164,7 +166,7 @@ def _break_evens(found: Levers) -> list[Figure]:
             "levers-repetitiveness",
             "Repetitiveness r* above which speculation pays, by concurrency and precision, and the observed r; "
             f"{_basis(found, 'repetitiveness', eta=True)}.",
-            f"r* against concurrency; {_needed(shown)}; observed r = {r:g}.",
+            f"r* against concurrency; {_needed(shown)}; observed r = {amount(r)}.",
             partial(figures.repetitiveness_by_concurrency, shown),
             drawn.repetitiveness_drawn(shown),
         ),
@@ -173,7 +175,7 @@ def _break_evens(found: Levers) -> list[Figure]:
             "Prefix share rho* above which the prefix cache pays, by batch, and the observed rho; "
             f"{_basis(found, 'prefix_share')}.",
             f"rho* against the requests that decode together, rising to {show(prefix_share_curves(shown)[0].y[-1])}; "
-            f"observed rho = {rho:g} at {float(set_in(shown)[0].batch):g} requests.",
+            f"observed rho = {amount(rho)} at {several(float(set_in(shown)[0].batch), 'request')}.",
             partial(figures.prefix_share_by_batch, shown),
             drawn.prefix_share_drawn(shown),
         ),
@@ -196,7 +198,7 @@ def _needed(found: Answer) -> str:
     for curve in repetitiveness_curves(found):
         y = float(curve.y[curve.x.searchsorted(C)])
         said.append(f"{printable(curve.name)} {'never' if isnan(y) else show(y)}")
-    return f"at {C:g} requests in flight: {', '.join(said)}"
+    return f"at {several(C, 'request')} in flight: {', '.join(said)}"
 
 
 def _choices(found: Levers) -> list[Figure]:
@@ -204,10 +206,10 @@ def _choices(found: Levers) -> list[Figure]:
     ratios = ", ".join(f"{printable(curve.name)} {show(curve.y[-1])}" for curve in precision_curves(shown))
     regret, now = maps.regret_cells(shown), observed(shown, "repetitiveness", float(shown.regime.concurrency))
     worst = show(float(regret.values.max()), ".1f", 100)
-    here = f"the traffic now is at C = {now.x:g}, r = {now.y:g}"
+    here = f"the traffic now is at C = {amount(now.x)}, r = {amount(now.y)}"
     decided, cap = set_in(shown)
     chosen = printed(configured(shown.deployment, decided.configuration()))
-    chosen += "" if cap is None else f" with {cap:g} admitted"
+    chosen += "" if cap is None else f" with {amount(cap)} admitted"
     return [
         Figure(
             "levers-precision",

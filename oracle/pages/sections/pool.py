@@ -11,6 +11,7 @@ from oracle.pool.answer import PoolAnswer
 from oracle.pool.plan import GIB
 from oracle.summaries.pool import pool_tables
 from oracle.summaries.pool_tables import slashed
+from oracle.summaries.shares import several
 from oracle.tables import show
 
 TITLE = "Memory pool"
@@ -52,7 +53,8 @@ def _figures(found: PoolAnswer) -> list[Figure]:
     made = [
         Figure(
             "pool-memory",
-            f"Where the memory goes at each precision, and with each speed-up at the first that fits; {_STATED}.",
+            "Where the memory goes at each precision, and with each speed-up at the first that fits: its weights, and "
+            f"what it adds to the KV of the tenants that fit, each by itself; {_STATED}.",
             f"Bars of GiB: {_tenants(found)}.",
             partial(figures.memory_bars, found),
             drawn.memory_drawn(found),
@@ -91,7 +93,7 @@ def _tenants(found: PoolAnswer) -> str:
     said = []
     for choice in found.choices:
         laid = choice.budget
-        left = f"{laid.pool_bytes / GIB:.2f} GiB for KV" if laid.tenants is None else f"{laid.tenants:,} tenants"
+        left = f"{laid.pool_bytes / GIB:.2f} GiB for KV" if laid.tenants is None else several(laid.tenants, "tenant")
         said.append(f"{printable(figures.served_name(found, choice))} {left if laid.fits else 'does not fit'}")
     return ", ".join(said)
 
@@ -101,5 +103,5 @@ def _drafts(found: PoolAnswer) -> str:
     for i, each in found.worths:
         if i == found.chosen:
             gain = "" if each.gain is None else f", {slashed([r.gain for r in each.readings])} times the tokens"
-            said.append(f"{printable(each.speedup.name)} {each.having.tenants or 0:,} tenants{gain}")
+            said.append(f"{printable(each.speedup.name)} {several(each.having.tenants or 0, 'tenant')}{gain}")
     return "; ".join(said)

@@ -3,23 +3,26 @@
 from functools import partial
 
 from oracle.crossover.answer import Crossover
-from oracle.crossover.readings import readings
+from oracle.crossover.readings import Reading, readings
 from oracle.crossover.study import Studied
 from oracle.figures.batch_experts import mixed_length, tenants_mixed, unique_experts_by_batch
-from oracle.figures.crossover import acceptance_by_batch, speed_up_by_batch
+from oracle.figures.crossover import acceptance_by_batch, most_often, speed_up_by_batch
 from oracle.pages.material import Absent, Material
 from oracle.pages.page import Figure, LeftOut, Section
 from oracle.summaries.batch_experts import mixing_said, traffic_tables, unions_said
 from oracle.summaries.crossover import crossover_tables
-from oracle.summaries.crossover_prices import assumptions, prices
+from oracle.summaries.crossover_headline import headline
+from oracle.summaries.crossover_prices import assumptions, doubts, prices
+from oracle.summaries.crossover_sizes import BANDS
 from oracle.summaries.crossover_texts import (
     exits,
-    headline,
+    floor_bound,
     large_batches,
     memory,
     off_base,
     reading_exits,
     unclaimed,
+    unknown,
 )
 from oracle.tables import Table
 
@@ -38,9 +41,23 @@ def serving(material: Material) -> Section | LeftOut:
         *crossover_tables(answer, found.shown, assumptions(answer, model), found.notes, again),
         *traffic_tables(found),
     ]
+    return Section(
+        TITLE,
+        "serving",
+        (_sentences(headline(answer, again)),),
+        (*_of_answer(material, answer, again, tables), *_of_traffic(material, found, tables)),
+        tuple(table for table in tables if table.name in _SHOWN),
+        folded=tuple(table for table in tables if table.name not in _SHOWN),
+        detail=tuple(_detail(material, found, again)),
+    )
+
+
+def _detail(material: Material, found: Studied, again: list[Reading]) -> list[str]:
+    """Say what the answer hangs on, which prices it takes, what batches touch, and how it stands beside levers."""
+    answer, model = found.answer, material.study.model
     said = [
-        _sentences([headline(answer), unclaimed(answer), exits(answer)]),
-        _sentences([off_base(answer), *reading_exits(again), large_batches(answer), memory(answer)]),
+        _sentences([unclaimed(answer), *unknown(answer), off_base(answer), floor_bound(answer)]),
+        _sentences([*reading_exits(answer, again), large_batches(answer), memory(answer)]),
     ]
     if answer.extrapolated.any():
         said.append(
@@ -48,17 +65,10 @@ def serving(material: Material) -> Section | LeftOut:
             f"{prices(answer, model)}. This shows where to time rounds, not what would be measured; `draft-oracle "
             "crossover` takes other prices."
         )
-    said.append(_sentences([unions_said(found), mixing_said(found)]))
+    said.append(_sentences([*doubts(model), unions_said(found), mixing_said(found)]))
     if not isinstance(material.levers, Absent):
         said.append(_beside_levers(answer, grows=material.levers.shown.deployment.reads_grow))
-    return Section(
-        TITLE,
-        "serving",
-        tuple(said),
-        (*_of_answer(material, answer, tables), *_of_traffic(material, found, tables)),
-        tuple(table for table in tables if table.name in _SHOWN),
-        folded=tuple(table for table in tables if table.name not in _SHOWN),
-    )
+    return said
 
 
 def _sentences(texts: list[str]) -> str:
@@ -86,15 +96,18 @@ def _beside_levers(answer: Crossover, *, grows: bool) -> str:
     )
 
 
-def _of_answer(material: Material, answer: Crossover, tables: list[Table]) -> list[Figure]:
-    clusters = f"{len(answer.traffic.left_out_context):,} groups of clusters left out one at a time"
+def _of_answer(material: Material, answer: Crossover, again: list[Reading], tables: list[Table]) -> list[Figure]:
+    clusters = f"{len(answer.traffic.left_out_context):,} groups"
+    light = f"; light band: K = {most_often(answer)} from one end of the price of a further token to the other"
+    light = light if any(each.price == "token" for each in again) else ""
     return [
         Figure(
             "speed-up-by-batch",
-            "Speed-up over K = 0 by batch size, expected and in-sample, and the schedule; dashed where prices are "
-            f"extrapolated; {material.sample}; bands: 95 % intervals from {clusters}.",
-            f"Speed-up against batch size from 1 to {answer.most}: {headline(answer)}.",
-            partial(speed_up_by_batch, answer),
+            "Speed-up over K = 0 by batch size, expected and in-sample, and the schedule; grey ground where prices are "
+            f"extrapolated; {material.sample}; dark bands: 95 % intervals {BANDS}, {clusters}{light}; no band holds "
+            "whether the extrapolation is right.",
+            f"Speed-up against batch size from 1 to {answer.most}: {'; '.join(headline(answer, again))}.",
+            partial(speed_up_by_batch, answer, readings=again),
             _named(tables, "lengths"),
         ),
         Figure(
