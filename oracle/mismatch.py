@@ -72,6 +72,7 @@ def notes_on(
     yield from _on_first_experts(model, results)
     if experts_from != "none":
         yield from _on_whose_experts(model, costs)
+        yield from _on_nothing_but_experts(costs)
     yield from on_match_kinds(frozenset().union(*(result.match_kinds for result in results)))
     if 2 <= clusters < FEW_CLUSTERS:
         yield f"{clusters} clusters only: bootstrap intervals from so few are too narrow to be trusted"
@@ -132,6 +133,18 @@ def _on_whose_experts(model: LatencyModel, costs: LengthCosts) -> Iterator[str]:
         yield (
             f"the latency model is of batch size {model.batch_size} and does not tell whose experts its alpha prices: "
             "here those of one request; if it was fitted on those that a batch touches, ask `crossover`"
+        )
+
+
+def _on_nothing_but_experts(costs: LengthCosts) -> Iterator[str]:
+    """Say where nothing would be left of a price without its experts: what is blind to them is then no policy."""
+    free = [k for k in costs.lengths if costs.alpha_ms[k] and costs.base_ms[k] <= 0]
+    if free:
+        listed = ", ".join(map(str, free))
+        yield (
+            f"without its experts a round of k = {listed} would cost nothing or less in a short context: the fit is a "
+            "line that holds near the experts it was measured with, and what is said of costs without them (blind, "
+            "experts=0) means nothing there"
         )
 
 

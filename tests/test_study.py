@@ -1,6 +1,7 @@
 """Studies from files: the hand cases through the product, and the identities that tie its outputs together."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -288,6 +289,18 @@ def test_a_trace_without_experts_under_a_model_that_prices_them_is_noted(tmp_pat
     assert any(
         note.startswith("the traces hold no expert columns, so experts cost nothing here") for note in found.notes
     )
+
+
+def test_prices_of_nothing_without_experts_are_noted() -> None:
+    model = LatencyModel.load(CASES / "published-a100" / "model.json")
+    low = replace(
+        model, beta0_ms=(-1.0, *model.beta0_ms[1:]), alpha_ms_per_expert=(2.0, *model.alpha_ms_per_expert[1:])
+    )
+    said = f"without its experts a round of k = {model.m[0] - 1} would cost nothing or less in a short context: "
+    traces = TraceFiles(TINY / "traces.parquet")
+    for fitted, noted in ((model, 0), (low, 1)):
+        notes = study(traces, fitted, Question(score=True)).notes
+        assert sum(note.startswith(said) for note in notes) == noted
 
 
 def test_what_the_model_was_not_fitted_for_is_noted() -> None:

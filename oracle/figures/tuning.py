@@ -11,7 +11,7 @@ def held_out_policies(found: Tuning, path: Path) -> Path:
     """Held-out milliseconds a token of every family with their intervals; lines: the oracle and k = 0."""
     rows = found.families
     with panels(1, width=6.4, height=1.3 + 0.24 * len(rows)) as (figure, (ax,)):
-        for online, colour, mark, name in ((True, BLUE, "o", "an engine can run it"), (False, ORANGE, "^", "a bound")):
+        for online, colour, mark, name in ((True, BLUE, "o", "what an engine knows"), (False, ORANGE, "^", "a bound")):
             some = [(y, one) for y, one in enumerate(rows) if one.online is online]
             if not some:
                 continue

@@ -8,8 +8,9 @@ from oracle.tuning.tuned import Compared, Tuned, Tuning
 
 RULE = (
     "the best static length is deployed if it is significantly faster than k = 0 or k = 0 has no price, else "
-    "drafting is off; another policy takes its place if an engine can run it, it is the fastest of those on held-out "
-    "generations, and it is significantly faster than what it replaces; significantly: the paired 95 % interval leaves "
+    "drafting is off; another policy takes its place if it looks at nothing that an engine does not know, is the "
+    "fastest of those on held-out generations, and is significantly faster than what it replaces; significantly: the "
+    "paired 95 % interval leaves "
     f"0 out, with {FEW_CLUSTERS} clusters or more"
 )
 

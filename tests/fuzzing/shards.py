@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -23,6 +24,7 @@ HANG_S = float(os.environ.get("FUZZ_HANG_S", "10"))  # of processor time: a busy
 STUCK_S = 12 * HANG_S  # of any time
 GROWTH_BYTES = 512 << 20
 CASES_A_SHARD = 10_000
+UNPREPARED = 3  # exit code of a shard that has not come to its first case
 _SMALL = {"ARROW_DEFAULT_MEMORY_POOL": "system", "MALLOC_ARENA_MAX": "1", "OPENBLAS_NUM_THREADS": "1"}
 _IN_MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # outputs are flushed to disk, which takes longest
 RUN = Path(__file__).with_name("run.py")
@@ -61,7 +63,11 @@ def run_shard(seed: str, first: int, upto: int, progress: Path, readers: frozens
     found = Found()
     with tempfile.TemporaryDirectory(dir=_IN_MEMORY) as name, cases.inside(Path(name)), open(progress, "r+b") as file:
         at = mmap.mmap(file.fileno(), 8)
-        cases.watch(chosen)
+        try:
+            cases.watch(chosen)
+        except Exception:
+            traceback.print_exc()
+            sys.exit(UNPREPARED)
         faulthandler.register(signal.SIGPROF, chain=True)  # says where, then the process ends
         before = _held()
         _limit_memory()
@@ -105,6 +111,8 @@ def run_all(
             end = min(upto, first + a_shard)
             command = [sys.executable, str(RUN), "--shard", seed, str(first), str(end), str(progress), *sorted(readers)]
             done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **_SMALL}, check=False)
+            if done.returncode == UNPREPARED:
+                raise RuntimeError(f"what the cases start from is not read:\n{done.stderr}")
             if done.returncode == 0:
                 first = end
                 _add(found, done.stdout)

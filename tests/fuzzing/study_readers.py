@@ -13,6 +13,7 @@ from fuzzing import samples
 from fuzzing.mutations import damaged_json
 from fuzzing.parquet_damage import damaged_parquet
 from in_process import printed
+from traces_factory import trace_table
 
 from oracle.alpha_path.study import alpha_study
 from oracle.costs import LengthRange
@@ -109,11 +110,16 @@ def fit_record(rng: random.Random) -> bytes:
     return json.dumps(model).encode()
 
 
+@cache
+def _traces_of_its_target() -> bytes:
+    return samples.parquet(trace_table(top_k=4))
+
+
 def read_fit_record(path: Path, _: Path, __: random.Random) -> None:
     """Everything that takes a model's record of its fit into account."""
     model = LatencyModel.load(path)
     traces = path.parent / "traces.parquet"
-    traces.write_bytes(samples.traces()[0])
+    traces.write_bytes(_traces_of_its_target())
     try:
         files = TraceFiles(traces)
         calls: tuple[Callable[[], object], ...] = (
