@@ -85,7 +85,7 @@ def test_policies_call_nothing_significant_but_hold_requests_out(traces: Path) -
     assert "so the setting is the rule's default, no finding" in text
     tables = tables_of("policies", traces)
     assert set(ends_in(tables, "deployment", "tuned_policies")) == {None}
-    assert {row["verdict"] for row in tables["tuned_policies"]["rows"]} <= {None, "not significant"}
+    assert {row["verdict"] for row in tables["tuned_policies"]["rows"]} <= {None, "few clusters"}
 
 
 def test_a_crossover_has_no_intervals(traces: Path) -> None:

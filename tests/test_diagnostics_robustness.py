@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 import statsmodels.api as sm
 from latency_simulation import ALPHA, close, simulated
+from scipy import stats
 
 from oracle.errors import InputError
 from oracle.latency.diagnostics.robustness import robustness
@@ -127,7 +128,9 @@ def test_bootstrap_equals_refits_of_resampled_rows():
     refits = np.array([np.linalg.lstsq(design * w[:, None], y * w, rcond=None)[0][at] for w in root])
     check = of(robust, "bootstrap")
     assert close(values(check), refits.mean(axis=0), errors(robust))
-    low, high = np.percentile(refits, (2.5, 97.5), axis=0)
+    n = len(names)
+    tail = 100 * stats.norm.cdf(stats.t.ppf(0.025, n - 1) * np.sqrt(n / (n - 1)))
+    low, high = np.percentile(refits, (tail, 100 - tail), axis=0)
     assert close([s.low for s in (*check.alpha, check.context)], low, errors(robust))
     assert close([s.high for s in (*check.alpha, check.context)], high, errors(robust))
     assert (robust.resamples, robust.failed) == (40, 0)

@@ -148,7 +148,7 @@ def test_the_legend_of_the_schedule_names_every_line(monkeypatch: pytest.MonkeyP
     assert named == {
         "requests in flight", "speculation: pays below ± 10 %", "speculation switched off", "speculation switched on",
         "prefix cache: pays below ± 10 %", "prefix cache switched off", "prefix cache switched on",
-        "cap that would pay (not in the schedule)",
+        "cap that would pay (not in the schedule)", "left open by intervals or the count of experts",
     }  # fmt: skip
     assert "model output for what was stated, not a measurement" in canvas.axes[0].get_title(loc="left")
 

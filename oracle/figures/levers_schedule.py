@@ -88,7 +88,7 @@ def _draw_levers(ax: "Axes", found: Planned, advised: Advised) -> None:
         ("prefix cache\non", made.cache_on, found.prefix, GREEN),
         ("speculation\non", made.speculation_on, found.speculation, ORANGE),
     ]
-    hatched = "the intervals given\nleave it open"
+    hatched = "left open by intervals\nor the count of experts"
     for row, (_, states, verdicts, color) in enumerate(rows):
         place = (row + (1 - _BAR) / 2, _BAR)
         ax.broken_barh([(t, 1.0) for t in range(T) if states[t]], place, color=color)

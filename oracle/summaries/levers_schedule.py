@@ -124,7 +124,7 @@ def _undecided(found: Planned) -> str:
         if some:
             listed = ", ".join(some[:6]) + (" …" if len(some) > 6 else "")
             said.append(f"{name} in {several(len(some), 'slot')} ({listed})")
-    return "; ".join(said) or "no slot: the intervals given, if any, leave every lever certain"
+    return "; ".join(said) or "no slot: neither intervals nor the count of experts leave a lever open"
 
 
 def _slots(found: Planned, suffix: str) -> Table:

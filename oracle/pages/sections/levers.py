@@ -118,7 +118,8 @@ def _schedules(found: Levers) -> list[Figure]:
                 f"The schedule{tenant}: requests in flight, the concurrency below which each lever pays (dotted) with "
                 f"its hysteresis of {100 * plan.schedule.band:g} %, in which slots each lever is on, and the caps that "
                 f"would save {100 * NOISE:g} % or more, which the schedule does not set; model output for what was "
-                f"stated, not a measurement; hatched: slots in which the intervals given leave it open{rest}.",
+                "stated, not a measurement; hatched: slots in which the intervals given, or experts counted instead of "
+                f"all read, leave it open{rest}.",
                 _schedule_alt(plan),
                 partial(schedule_over_slots, plan),
                 drawn.schedule_drawn(plan, number.replace("-", "_")),
