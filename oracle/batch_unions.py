@@ -3,6 +3,7 @@
 import math
 
 from oracle.changes.record import recorded
+from oracle.costs import LengthCosts
 from oracle.errors import InputError
 from oracle.latency.model import LatencyModel
 from oracle.traces import Traces
@@ -10,7 +11,7 @@ from oracle.traces import Traces
 _ROUNDING = 0.02  # relative: what rounding of recorded means explains
 
 
-def refuse_batch_unions(model: LatencyModel, traces: Traces) -> None:
+def refuse_batch_unions(model: LatencyModel, traces: Traces, costs: LengthCosts) -> None:
     """Refuse a model whose rounds touched more experts than one request can.
 
     A request that verifies m positions touches at most m · top_k experts a layer. A batch touches the union of what
@@ -23,6 +24,8 @@ def refuse_batch_unions(model: LatencyModel, traces: Traces) -> None:
         Of one batch size; what its fit does not record is not judged.
     traces
         A batch of generations, which tells top_k, or U(t, 0) of them.
+    costs
+        Of the draft lengths that are asked for; the others are not judged.
 
     Raises
     ------
@@ -30,10 +33,10 @@ def refuse_batch_unions(model: LatencyModel, traces: Traces) -> None:
         Some m at which the rounds touched more.
     """
     top_k = _top_k(traces)
-    if top_k is None or not any(model.alpha_ms_per_expert):
+    if top_k is None:
         return
-    told = recorded(model, "mean_unique_experts", max(model.m) - 1)
-    for m in model.m:
+    told = recorded(model, "mean_unique_experts", costs.k_max)
+    for m in (k + 1 for k in costs.lengths if costs.alpha_ms[k]):
         u, most = float(told[m - 1]), m * top_k
         if math.isfinite(u) and u > most * (1 + _ROUNDING):
             of = "" if model.batch_size is None else f" (batch size {model.batch_size})"
@@ -47,9 +50,8 @@ def refuse_batch_unions(model: LatencyModel, traces: Traces) -> None:
 
 
 def _top_k(traces: Traces) -> float | None:
-    """Experts a token, as stated or as one position touches; None for a dense target or no positions."""
-    if traces.top_k is not None:
-        return float(traces.top_k)
-    if traces.unique_experts is None or not traces.positions:
-        return None
-    return float(traces.unique_experts[:, 0].max())
+    """Experts that one position touches: as stated, or more as recorded; None for a dense target or no positions."""
+    told = [] if traces.top_k is None else [float(traces.top_k)]
+    if traces.unique_experts is not None and traces.positions:
+        told.append(float(traces.unique_experts[:, 0].max()))
+    return max(told, default=None)

@@ -55,7 +55,10 @@ class FolderLock:
                 holder = _read(descriptor)
                 os.close(descriptor)
                 raise self._refused(holder) from None
-            except OSError:
+            except OSError:  # a file system without locks: nobody can hold this file, so nobody misses it
+                with suppress(OSError):
+                    if not os.fstat(descriptor).st_size and is_at(descriptor, self._file):
+                        self._file.unlink()
                 os.close(descriptor)
                 raise
             if is_at(descriptor, self._file):

@@ -72,7 +72,7 @@ def notes_on(
     yield from _on_first_experts(model, results)
     if experts_from != "none":
         yield from _on_whose_experts(model, costs)
-        yield from _on_nothing_but_experts(costs)
+        yield from _on_odd_experts(costs)
     yield from on_match_kinds(frozenset().union(*(result.match_kinds for result in results)))
     if 2 <= clusters < FEW_CLUSTERS:
         yield f"{clusters} clusters only: bootstrap intervals from so few are too narrow to be trusted"
@@ -136,8 +136,14 @@ def _on_whose_experts(model: LatencyModel, costs: LengthCosts) -> Iterator[str]:
         )
 
 
-def _on_nothing_but_experts(costs: LengthCosts) -> Iterator[str]:
-    """Say where nothing would be left of a price without its experts: what is blind to them is then no policy."""
+def _on_odd_experts(costs: LengthCosts) -> Iterator[str]:
+    """Say where experts save time, and where nothing would be left of a price without them: blind is then no policy."""
+    falling = [k + 1 for k in costs.lengths if costs.alpha_ms[k] < 0]
+    if falling:
+        yield (
+            f"alpha is negative at m = {', '.join(map(str, falling))}: more experts cannot take less time, so what is "
+            "said of drafts there rests on rounds that are too few or too noisy"
+        )
     free = [k for k in costs.lengths if costs.alpha_ms[k] and costs.base_ms[k] <= 0]
     if free:
         listed = ", ".join(map(str, free))

@@ -46,6 +46,7 @@ def bootstrap(
     *,
     draws: int = DRAWS,
     seed: int = 0,
+    holding: Sequence[int] | None = None,
 ) -> list[Interval | None]:
     """Intervals of statistics that depend on totals over clusters, as `interval_ends` has them.
 
@@ -59,16 +60,23 @@ def bootstrap(
         Resamples of C clusters with replacement.
     seed
         Of the random generator; the same seed gives the same intervals.
+    holding
+        Clusters that each statistic rests on, S of them, where not all of them hold what it is about.
 
     Returns
     -------
-    One 95 % interval a statistic; None where there are fewer than two clusters or a resample is undefined.
+    One 95 % interval a statistic; None where it rests on fewer than two clusters or a resample is undefined.
     """
     if len(totals) < 2:
         return [None] * statistic(totals.sum(axis=0)[None]).shape[1]
     values = [statistic(sums) for sums in resamples(totals, draws=draws, seed=seed)]
-    bounds = interval_ends(np.concatenate(values), len(totals))
-    return [Interval(float(a), float(b)) if np.isfinite(a + b) else None for a, b in bounds.T]
+    drawn = np.concatenate(values)
+    if holding is None:
+        bounds = interval_ends(drawn, len(totals)).T
+    else:
+        each = zip(drawn.T, holding, strict=True)
+        bounds = np.array([interval_ends(column, n) if n > 1 else (np.nan, np.nan) for column, n in each])
+    return [Interval(float(a), float(b)) if np.isfinite(a + b) else None for a, b in bounds]
 
 
 def resamples(totals: NDArray[np.float64], *, draws: int = DRAWS, seed: int = 0) -> Iterator[NDArray[np.float64]]:

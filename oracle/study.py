@@ -212,11 +212,12 @@ def priced(
         Also where the model prices the experts of whole batches; see `refuse_batch_unions`.
     """
     first = _first_with_positions(files)
-    if first is not None:
-        refuse_batch_unions(model, first)
     carried = None if first is None else first.max_draft_length
     lengths = choose_range(model, carried, k_min=k_min, k_max=k_max, source=str(files.paths[0]))
-    return lengths, length_costs(model, lengths.k_min, lengths.k_max)
+    costs = length_costs(model, lengths.k_min, lengths.k_max)
+    if first is not None:
+        refuse_batch_unions(model, first, costs)
+    return lengths, costs
 
 
 def carried_length(files: TraceFiles) -> int | None:

@@ -89,7 +89,9 @@ def test_lines_that_accepted_nothing_say_what_is_in_doubt() -> None:
         "f: 1 of 2 lines at K = 4 show no rate above 0 and so do not tell their rounds: 20 of K tokens are taken, and "
         "up to 80 if drafts stopped early (the mean acceptance length is then down to 1.40, not 2.00)",
     )
-    alone = curve_of(acceptance_from_text(llama_line(Request([(4, 0)] * 20), 4), "f"))
+    nothing = acceptance_from_text(llama_line(Request([(4, 0)] * 20), 4), "f")
+    assert nothing.notes[0].endswith(": 20 of K tokens are taken, and up to 80 if drafts stopped early")
+    alone = curve_of(nothing)
     assert (alone.survival.tolist(), alone.rounds, alone.draft_length) == ([0.0] * 4, 20, 4)
 
 

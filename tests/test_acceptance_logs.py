@@ -67,6 +67,13 @@ def test_llama_cpp_drafts_that_stop_early_are_named() -> None:
     assert "lower bounds" in note
 
 
+@pytest.mark.parametrize(("lines", "are"), [(1, "1 line holds"), (2, "2 lines hold")])
+def test_llama_cpp_lines_without_rates_are_left_out_beside_lines_with_rates(lines: int, are: str) -> None:
+    acceptance = acceptance_from_text("\n".join([LLAMA, *[LLAMA_OLD] * lines]), "f")
+    left_out = f"{are} no rates by position, whatever was accepted, and {'is' if lines == 1 else 'are'} left out"
+    assert acceptance.notes == (f"f: {left_out}",)
+
+
 def test_llama_cpp_damaged_lines() -> None:
     assert "make a mean acceptance length of 2.44, the line says 2.92" in said(LLAMA.replace(", 0.483", ""))
     assert "the rates rise with the position" in said(LLAMA.replace("0.483", "0.983"))

@@ -12,6 +12,7 @@ from traces_factory import trace_table
 
 from oracle.batch_unions import refuse_batch_unions
 from oracle.cluster.arrow import solve_batches
+from oracle.costs import length_costs
 from oracle.errors import InputError
 from oracle.latency.model import DraftLine, LatencyModel, ModelByBatchSize
 from oracle.mismatch import of_one_request
@@ -85,24 +86,29 @@ def test_batches_of_other_engines_are_refused_too() -> None:
     assert list(solve_batches(table.to_batches(), model_of(ONE)))
 
 
+def judge(model: LatencyModel, asked: Traces, k_max: int = 2) -> None:
+    refuse_batch_unions(model, asked, length_costs(model, 0, k_max))
+
+
 def test_what_one_request_can_touch_is_priced_at_any_batch_size() -> None:
     for most in (ONE, (2.0, 4.0, 6.0), (2.03, None, None), (None, None, None)):
-        refuse_batch_unions(model_of(most), traces())
+        judge(model_of(most), traces())
     with pytest.raises(InputError, match="at most 6 experts a layer at m = 3"):
-        refuse_batch_unions(model_of((None, 3.5, 6.2)), traces())
+        judge(model_of((None, 3.5, 6.2)), traces())
     with pytest.raises(InputError, match=r"the latency model touched 2\.1: "):
-        refuse_batch_unions(model_of((2.1, 3.5, 4.4), None), traces())
-    refuse_batch_unions(model_of(UNION, alpha=0.0), traces())  # experts cost nothing
-    refuse_batch_unions(replace(model_of(UNION), fit=None), traces())  # typed by hand: nothing is told
+        judge(model_of((2.1, 3.5, 4.4), None), traces())
+    judge(model_of((2.0, 3.5, 50.0)), traces(), 1)  # k = 2 is not asked for
+    judge(model_of(UNION, alpha=0.0), traces())  # experts cost nothing
+    judge(replace(model_of(UNION), fit=None), traces())  # typed by hand: nothing is told
 
 
 def test_top_k_is_what_one_position_touches_where_it_is_not_stated() -> None:
     recorded = replace(traces(), top_k=None)
     assert recorded.unique_experts is not None
     with pytest.raises(InputError, match="top_k is 2"):
-        refuse_batch_unions(model_of(UNION), recorded)
-    refuse_batch_unions(model_of(ONE), recorded)
-    refuse_batch_unions(model_of(UNION), replace(recorded, unique_experts=None))  # a dense target
+        judge(model_of(UNION), recorded)
+    judge(model_of(ONE), recorded)
+    judge(model_of(UNION), replace(recorded, unique_experts=None))  # a dense target
 
 
 def test_a_typed_model_of_a_batch_says_whose_experts_it_prices(case: Path, tmp_path: Path) -> None:

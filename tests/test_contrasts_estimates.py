@@ -135,6 +135,25 @@ def ratio(totals: np.ndarray) -> np.ndarray:
         return totals[:, :1] / totals[:, 1:]
 
 
+def test_what_few_clusters_hold_is_as_unsure_as_they_are_few() -> None:
+    """40 clusters of which 10 hold what is compared: the others add nothing, and no certainty either."""
+    rng = np.random.default_rng(5)
+    totals = np.zeros((40, 2))
+    totals[:10] = np.column_stack([rng.normal(0.3, 1, 10), np.ones(10)])
+    (among_all,), (among_ten,) = estimates(totals, ratio), estimates(totals, ratio, [10])
+    widths = [found.interval.high - found.interval.low for found in (among_all, among_ten)]
+    assert widths[1] > 1.05 * widths[0]
+    assert among_ten.p > among_all.p
+    assert estimates(totals, ratio, [1])[0].interval is None
+
+
+def test_a_clear_difference_can_be_claimed_by_few_clusters_in_a_large_family() -> None:
+    """However few draws there are: the least share of them would be too much for Holm's correction."""
+    rng = np.random.default_rng(6)
+    (found,) = estimates(np.column_stack([rng.normal(1.0, 0.1, 10), np.ones(10)]), ratio)
+    assert 0 < found.p < 0.05 / 100
+
+
 @settings(max_examples=50, deadline=None)
 @given(st.integers(0, 2**16), st.integers(6, 40), st.floats(-1, 1))
 def test_p_and_interval_say_the_same(seed: int, clusters: int, shift: float) -> None:

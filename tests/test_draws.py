@@ -226,6 +226,10 @@ def crooked(fit):
         (lambda fit: fit.pop("alpha_source"), "fit.alpha_source does not say where each alpha comes from"),
         (lambda fit: fit["per_m"].pop(), "mean_unique_experts and mean_context_len of m = 11"),
         (lambda fit: fit["draft"]["table"][3].pop("error_cr3"), "fit.draft.table, k = 4: error_cr3 holds no error"),
+        (
+            lambda fit: fit["draft"]["table"][3].update(error_cr3=1e200),
+            "k = 4: error_cr3 is 1e+200; an error is at most",
+        ),
         (lambda fit: fit["draft"]["table"].pop(), "draft time at k = 10 is 8"),
         (lambda fit: fit["draft"]["table"][9].update(k=[10]), "draft time at k = 10 is 8"),
         (lambda fit: fit["per_m"][10].update(m={"11": 11}), "mean_unique_experts and mean_context_len of m = 11"),

@@ -12,17 +12,18 @@ from levers_strategies import LEVERS, example, regimes, traffic
 from test_levers_files import faults_of
 
 from oracle.errors import InputError
+from oracle.figures.levers_curves import round_length_curves
 from oracle.levers.answer import answer, plan
 from oracle.levers.break_even import repetitiveness_needed
 from oracle.levers.cost import TOGGLES, cost_parts
 from oracle.levers.deployment import Speculation
-from oracle.levers.matches import READINGS, accept_needed, mean_length
+from oracle.levers.matches import READINGS, accept_needed, below_one, mean_length
 from oracle.levers.procedure import decide_joint
 from oracle.levers.schedule import schedule
 from oracle.levers.shared import shared_by
 from oracle.levers.traffic_file import plain_traffic, series_from_text, traffic_from_text
 from oracle.levers.traffic_matches import WHAT_IF, as_read, in_traffic, slot_of, untold
-from oracle.summaries.levers_matches import below_one, matches_notes
+from oracle.summaries.levers_matches import matches_notes
 
 HEAD = "slot,concurrency,prefix_share,repetitiveness,autocorrelation,reading,prompt_tokens,output_tokens,context_tokens"
 REST = "8192,512,16384"
@@ -98,7 +99,8 @@ def test_every_slot_has_its_own_chain():
 
 def test_tenants_share_a_deployment_each_with_its_own_chain():
     rows = ("a,30,0.4,0.3,0.8,stationary", "b,90,0.4,0.3,0.1,stationary")
-    tenants = series(*rows, head=HEAD.replace("slot", "tenant"))
+    tenant_head = HEAD.replace("slot", "tenant")
+    tenants = series(*rows, head=tenant_head)
     found = shared_by(as_read(D, tenants[0]), tenants)
     p, B = D.precisions[found.configuration.precision], np.array(found.batch)
     costs = [
@@ -107,6 +109,10 @@ def test_tenants_share_a_deployment_each_with_its_own_chain():
     ]
     assert [each.cost_ms for each in found.tenants] == costs
     assert found.cost_ms == pytest.approx(0.25 * costs[0] + 0.75 * costs[1], rel=1e-12)
+    (note,) = matches_notes(D, tenants)
+    assert "x = 0.1 – 0.8, each tenant its own; the deployment's own (independent)" in note
+    (doubt,) = matches_notes(D, series("a,30,0.4,0.05,,stationary", "b,90,0.4,0.6,,stationary", head=tenant_head))
+    assert "in 1 of 2 tenants" in doubt
 
 
 def test_the_deployment_s_own_is_the_default():
@@ -118,6 +124,12 @@ def test_the_deployment_s_own_is_the_default():
         assert matches_notes(own, [found]) == ()
     (mixed,) = series("a,30,0.4,0.3,,stationary", "b,30,0.4,0.3,0.7,stationary", how=own.speculation)
     assert mixed.regime.autocorrelation.tolist() == [0.4, 0.7]
+    assert matches_notes(own, [mixed]) == (
+        "matches follow one another as the traffic states, stationary with x = 0.4 – 0.7, each slot its own; the "
+        "deployment's own (stationary, x = 0.4) counts in 1 of 2 slots, where none is stated",
+    )
+    assert matches_notes(own, [slot_of(mixed, 0)]) == ()
+    assert "does not count" in matches_notes(own, [slot_of(mixed, 1)])[0]
     (plain,) = series("a,30,0.4,0.3,,independent", how=own.speculation)
     assert in_traffic(own, plain)[0].speculation.reading == "independent"
     assert matches_notes(own, [plain]) == (
@@ -185,6 +197,11 @@ GATED = (
     "autocorrelation is missing, and the deployment reads it as independent (of first draft tokens, those accepted); "
     "add autocorrelation, which draft-oracle observe writes, or observe with --reading independent"
 )
+SOME = (
+    "t.csv, line 3: autocorrelation is missing, and other rows state it; the deployment, which reads matches as "
+    "independent, has none for the reading stationary; state it in every row, or reading and autocorrelation under "
+    "[speculation] of the deployment"
+)
 ONE = (
     "t.csv, line 2: autocorrelation is 1; it is at least 0 and below 1: at 1 no mismatch would ever follow a match, "
     "which no log can show; where none did, give the most that the log carries, as draft-oracle observe writes it: "
@@ -208,6 +225,7 @@ ONE = (
             "t.csv, line 2: autocorrelation is 0.4 under the reading independent, which has none; give the reading "
             "that it was measured under",
         ),
+        (["a,30,0.4,0.3,0.9,stationary", "b,30,0.4,0.3,,stationary", "c,30,0.4,0.3,,stationary"], SOME),
         (["a,30,0.4,0.3,nan,gated"], "t.csv, line 2: autocorrelation is 'nan'; it is a number"),
         (
             ["a,30,0.4,0.3,0.4,gated", "b,30,0.4,0.3,0.4,renewal"],
@@ -254,3 +272,7 @@ def test_values_state_it_too():
 
 def test_an_x_that_is_close_to_one_is_not_shown_as_one():
     assert [below_one(x) for x in (0.7965, 0.9997, 0.99999999)] == ["0.796", "0.999700", "1 - 1e-08"]
+    for x, shown in ((0.797392, "0.797"), (0.99999999, "1 - 1e-08")):
+        regime = traffic()
+        drawn = round_length_curves(answer(typed(D, "stationary", x), regime, regime, regime))
+        assert [curve.name for curve in drawn] == ["independent", *(f"{each}, x = {shown}" for each in CHAINS)]

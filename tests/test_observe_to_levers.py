@@ -2,6 +2,7 @@
 
 import csv
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from oracle.observe import repetitiveness as lookup
 from oracle.observe.regimes import ObservedRegime
 from oracle.observe.study import Wanted, study
 from oracle.observe.traffic_csv import as_csv
+from oracle.summaries.observe import slots_table
 
 LOG = CASES / "observe" / "requests.jsonl"
 DEPLOYMENT = CASES / "levers" / "deployment.toml"
@@ -126,7 +128,7 @@ def test_a_chain_that_never_ends_is_bounded_by_what_the_log_carries(reading: Any
     assert not ended.never_ends
 
 
-def test_what_a_slot_does_not_tell_is_that_of_all_requests() -> None:
+def test_what_a_slot_does_not_tell_is_between_none_and_that_of_all_requests() -> None:
     log = copies(12, breaks=4)
     apart = [
         Logged(7200 + i, 7201 + i, 7209 + i, tuple(range(9 * 10**6, 9 * 10**6 + 9)), (1, 2, 3), "") for i in range(3)
@@ -137,7 +139,17 @@ def test_what_a_slot_does_not_tell_is_that_of_all_requests() -> None:
     assert (silent.repetitiveness, silent.autocorrelation) == (0.0, None)
     first, second = csv.DictReader(as_csv(found.by_slot, "stationary", found.whole).splitlines())
     assert float(first["autocorrelation"]) == told.autocorrelation
-    assert float(second["autocorrelation"]) == found.whole.autocorrelation
+    assert float(second["autocorrelation"]) == pytest.approx(told.autocorrelation, rel=1e-12)
+    assert found.whole.autocorrelation_interval is not None
+    assert float(second["autocorrelation_low"]) == 0
+    assert float(second["autocorrelation_high"]) == found.whole.autocorrelation_interval.high
+    other = replace(told, slot="another", autocorrelation=0.2, tried=3 * told.tried)
+    *_, third = csv.DictReader(as_csv([told, other, silent], "stationary", found.whole).splitlines())
+    assert float(third["autocorrelation"]) == pytest.approx((told.autocorrelation + 3 * 0.2) / 4, rel=1e-12)
+    assert (
+        "1 of 2 rows tell no x: the series has the mean of the others', weighted by their tokens after a match there, "
+        "in an interval from 0 to the upper end of that of all requests"
+    ) in slots_table(found).notes
 
 
 def test_nothing_matches_and_matches_that_alternate() -> None:

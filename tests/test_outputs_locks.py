@@ -1,5 +1,7 @@
 """The lock of a folder: what it never does to a file that is not its own, and that it is let go whatever happens."""
 
+import errno
+import fcntl
 import os
 from pathlib import Path
 
@@ -63,3 +65,19 @@ def test_a_lock_is_let_go_of_with_its_process(tmp_path: Path) -> None:
     os.waitpid(child, 0)
     assert (tmp_path / NAME).exists()
     assert is_free(tmp_path)
+
+
+def test_where_there_are_no_locks_nothing_is_left_and_what_others_wrote_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unknown(_descriptor: int, _how: int) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", unknown)
+    with pytest.raises(OSError, match="locks"):
+        FolderLock(tmp_path).take()
+    assert not list(tmp_path.iterdir())
+    (tmp_path / NAME).write_text("held elsewhere")
+    with pytest.raises(OSError, match="locks"):
+        FolderLock(tmp_path).take()
+    assert (tmp_path / NAME).read_text() == "held elsewhere"

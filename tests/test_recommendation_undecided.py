@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -88,6 +89,41 @@ def test_few_clusters_leave_every_length_open_but_those_that_tie() -> None:
     assert averages.provisional
     assert (averages.more_needed, averages.times_as_much) == (None, None), "more averages tell no errors"
     assert not answer(None, interval=False).provisional, "only the stated noise is known: it decides"
+
+
+def test_one_request_of_many_rounds_is_few_requests() -> None:
+    """Its interval counts rounds; what is missing is requests, however many rounds there were."""
+    survival = np.array([0.8, 0.6, 0.4])
+    alone = replace(counted(survival, 3, None, 300), requests=1)
+    answer = recommend(Acceptance((alone,)), STEPS)
+    assert answer.sample == Sample(300, "rounds")
+    assert answer.few == Sample(1, "requests")
+    assert (answer.times_as_much, answer.more_needed) == (10, 9)
+    assert "; measure about 9 more requests (10 times as much in all; " in why(answer)
+    assert why(answer).endswith("; 1 request only: below 10 no difference counts as significant")
+
+
+def test_the_fewest_requests_of_any_difference_count() -> None:
+    """Acceptance at one length from 9 requests, at the others from 4 and 40."""
+    rates = {0: 80.0, 1: 90.0, 2: 100.0, 3: 70.0}
+    requests = {0: 40, 1: 9, 3: 4}
+    candidates = [Candidate(k, None, None, None, rate, None, "") for k, rate in rates.items()]
+
+    def answer(requests: dict[int, int]) -> Recommendation:
+        found = judged(candidates, lambda _, k: Against(rates[k] / 100 - 1, Interval(-0.4, -0.05), 0.02, requests[k]))
+        return Recommendation(found, 2, (), 0.02, 1, None, (), (), Sample(5000, "rounds"))
+
+    assert (answer(requests).few, answer(requests).more_needed) == (Sample(4, "requests"), 6)
+    assert why(answer({0: 40, 1: 9, 3: 40})).count("; measure about 1 more request (1.1 times as much in all; ") == 1
+    assert answer({0: 40, 1: 10, 3: 40}).few is None
+
+
+def test_no_factor_is_shown_that_asks_for_nothing() -> None:
+    candidates = [Candidate(k, None, None, None, rate, None, "") for k, rate in {0: 95.0, 1: 100.0}.items()]
+    found = judged(candidates, lambda _, k: Against(-0.05, Interval(-0.1001, 0.0001), 0.02, None))
+    answer = Recommendation(found, 1, (), 0.02, 1, None, (), (), Sample(100, "rounds"))
+    assert answer.more_needed == 1
+    assert "; measure about 1 more round (hardly more than there is; an estimate, " in why(answer)
 
 
 def test_a_tie_on_few_clusters_is_provisional_too() -> None:

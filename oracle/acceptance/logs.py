@@ -92,7 +92,9 @@ def from_llama_cpp(text: str, source: str, measured_at: int | None = None) -> Ac
         notes += _untold(lines, curve, source)
     left_out = sum(each.drafted != 0 for each in totals)
     if left_out:
-        notes.append(f"{source}: {left_out} lines hold no rates by position, whatever was accepted, and are left out")
+        lines_hold, are = ("line holds", "is") if left_out == 1 else ("lines hold", "are")
+        why = "no rates by position, whatever was accepted"
+        notes.append(f"{source}: {left_out} {lines_hold} {why}, and {are} left out")
     return Acceptance(tuple(curves), tuple(notes))
 
 
@@ -119,10 +121,9 @@ def _untold(lines: Sequence[_Line], curve: Curve, source: str) -> list[str]:
     k, taken, most = curve.draft_length, sum(map(_fewest, untold)), sum(each.drafted for each in untold)
     mean, rounds = curve.mean_length(k), curve.rounds or taken
     least = 1 + (mean - 1) * rounds / (rounds - taken + most)
-    doubt = (
-        f", and up to {most:g} if drafts stopped early (the mean acceptance length is then down to {least:.2f}, not "
-        f"{mean:.2f})"
-    )
+    shown, down = f"{mean:.2f}", f"{least:.2f}"
+    lower = "" if down == shown else f" (the mean acceptance length is then down to {down}, not {shown})"
+    doubt = f", and up to {most:g} if drafts stopped early{lower}"
     return [
         f"{source}: {len(untold)} of {len(lines)} lines at K = {k} show no rate above 0 and so do not tell their "
         f"rounds: {taken:g} of K tokens are taken{doubt if most > taken else ''}"

@@ -62,10 +62,11 @@ def policies(
     memory: int | None,
     **reading: Any,
 ) -> None:
-    """Say which policy to deploy: those an engine can run against the bound, tuned held-out, realised, and why.
+    """Say which policy to deploy, of those that look at nothing an engine does not know: held out, realised, and why.
 
-    TRACES are Parquet files, folders or globs, walked over several times. Confidence and survival need the column
-    draft_prob, realised scores need token_id and draft_token_id.
+    The answer says which engines take that policy, and the static length for those that do not. TRACES are Parquet
+    files, folders or globs, walked over several times. Confidence and survival need the column draft_prob, realised
+    scores need token_id and draft_token_id.
     """
     from oracle.digests import Stamps  # noqa: PLC0415
     from oracle.kinds import files_of_kind  # noqa: PLC0415

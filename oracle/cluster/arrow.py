@@ -67,9 +67,9 @@ def solve_batches(
         if not batch.num_rows:
             continue
         traces = Traces.from_arrow(batch, source, match_is)
-        refuse_batch_unions(model, traces)
         span = choose_range(model, traces.max_draft_length, k_min=k_min, k_max=k_max, source=source)
         costs = length_costs(model, span.k_min, span.k_max)
+        refuse_batch_unions(model, traces, costs)
         problem = priced_problem(traces, costs, unique_experts)
         found = describe(problem, costs, solve(problem, costs))
         table = decisions_table(found, traces.generation, traces.offsets)

@@ -93,10 +93,10 @@ def group_means(found: GroupTotals, groups: Sequence[Group]) -> list[GroupMean]:
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.asarray((cells[..., 1:] / cells[..., :1]).reshape(len(totals), -1))
 
-    every = estimates(per_cluster, means)
     weight = sums[..., 0]
     held = per_cluster.reshape(-1, *shape)[..., 0] > 0
     M, J = len(found.measures), shape[1]
+    every = estimates(per_cluster, means, np.repeat(held.sum(axis=0), M).tolist())
     return [
         GroupMean(
             group,
@@ -206,11 +206,11 @@ def _differences(
     M: int,
 ) -> list[Difference]:
     """Estimate levels and differences; `weight` (U, B) is what each unit adds of a group, `generations` hold it."""
-    every = estimates(per_cluster, levels)
-    of_clusters, _ = cluster_sums(weight, cluster)
+    held = (cluster_sums(weight, cluster)[0] > 0).sum(axis=0)
+    every = estimates(per_cluster, levels, np.repeat(held, 3 * M).tolist())
     differences = []
     for i in range(len(every) // 3):
         mean, against, difference = every[3 * i : 3 * i + 3]
-        counts = float(weight[:, i // M].sum()), generations[i // M], int((of_clusters[:, i // M] > 0).sum())
+        counts = float(weight[:, i // M].sum()), generations[i // M], int(held[i // M])
         differences.append(Difference(mean, against, difference, *counts))
     return differences

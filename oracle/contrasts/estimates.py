@@ -9,11 +9,13 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtr
 
 from oracle.intervals import Interval, interval_ends, two_sided_p
 from oracle.resampling import resamples
 
-DRAWS = 2_999  # p is then small enough for Holm's correction of some twenty comparisons over 40 clusters
+DRAWS = 2_999
+_LEAST_SHARE = 1e-12
 LEAST_DEFINED = 0.95  # of the resamples; what occurs in two clusters only is missing from one in seven
 
 
@@ -21,8 +23,8 @@ LEAST_DEFINED = 0.95  # of the resamples; what occurs in two clusters only is mi
 class Estimate:
     """A number, its 95 % interval over clusters and the bootstrap's two-sided p of being 0; None where there is none.
 
-    `p` inverts the interval by the share ``(1 + min(draws <= 0, draws >= 0)) / (1 + draws)``: it is below 0.05 where
-    the interval leaves 0 out, but for what lies between two draws.
+    `p` inverts the interval by the share ``(1 + min(draws <= 0, draws >= 0)) / (1 + draws)``, or less where no draw
+    lies beyond 0: it is below 0.05 where the interval leaves 0 out, but for what lies between two draws.
     """
 
     value: float | None
@@ -31,7 +33,9 @@ class Estimate:
 
 
 def estimates(
-    totals: NDArray[np.float64], statistic: Callable[[NDArray[np.float64]], NDArray[np.float64]]
+    totals: NDArray[np.float64],
+    statistic: Callable[[NDArray[np.float64]], NDArray[np.float64]],
+    holding: Sequence[int] | None = None,
 ) -> list[Estimate]:
     """Estimate statistics that depend on totals over clusters.
 
@@ -41,6 +45,8 @@ def estimates(
         What each cluster adds to the M totals.
     statistic
         Takes (R, M) totals, gives (R, S) statistics, NaN where one is undefined.
+    holding
+        Clusters that hold what each statistic is about, S of them; None: all do.
 
     Returns
     -------
@@ -51,16 +57,23 @@ def estimates(
     if len(totals) < 2:
         return [Estimate(_finite(value)) for value in point]
     drawn = np.concatenate([statistic(sums) for sums in resamples(totals, draws=DRAWS)])
-    return [_estimate(value, column, len(totals)) for value, column in zip(point, drawn.T, strict=True)]
+    held = [len(totals)] * len(point) if holding is None else holding
+    return [_estimate(*each) for each in zip(point, drawn.T, held, strict=True)]
 
 
 def _estimate(value: float, drawn: NDArray[np.float64], clusters: int) -> Estimate:
     defined = drawn[np.isfinite(drawn)]
-    if not np.isfinite(value) or len(defined) < LEAST_DEFINED * len(drawn):
+    if not np.isfinite(value) or clusters < 2 or len(defined) < LEAST_DEFINED * len(drawn):
         return Estimate(_finite(value))
     low, high = interval_ends(defined, clusters).tolist()
-    fewer = min(int((defined <= 0).sum()), int((defined >= 0).sum()))
-    return Estimate(float(value), Interval(low, high), two_sided_p((1 + fewer) / (1 + len(defined)), clusters))
+    return Estimate(float(value), Interval(low, high), two_sided_p(_beyond_0(defined), clusters))
+
+
+def _beyond_0(drawn: NDArray[np.float64]) -> float:
+    """Share of resamples on the rarer side of 0; where none is there, what the normal distribution has there."""
+    fewer = min(int((drawn <= 0).sum()), int((drawn >= 0).sum()))
+    share, spread = (1 + fewer) / (1 + len(drawn)), float(drawn.std())
+    return share if fewer or not spread else min(share, max(float(ndtr(-abs(drawn.mean()) / spread)), _LEAST_SHARE))
 
 
 def _finite(value: float) -> float | None:

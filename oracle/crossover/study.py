@@ -152,9 +152,10 @@ def _with(traffic: Traffic, question: Question) -> Traffic:
 def _notes(windows: Windows, experts: dict[int, BatchExperts], known: int, groups: int) -> list[str]:
     """Say what was drawn from what, and where it is not what a server would see."""
     whole = len(windows.cluster)
+    counts = ((len(windows.visit), "window"), (len(windows.pooled), "generation"), (windows.clusters, "cluster"))
+    drawn, generations, clusters = (f"{n:,} {noun}{'s' * (n != 1)}" for n, noun in counts)
     notes = [
-        f"{len(windows.visit):,} windows of {len(windows.pooled):,} generations, {windows.clusters:,} clusters; "
-        "starts are weighted by how often a round of each static K starts there"
+        f"{drawn} of {generations}, {clusters}; starts are weighted by how often a round of each static K starts there"
     ]
     if windows.skipped:
         notes.append(
@@ -171,14 +172,15 @@ def _notes(windows: Windows, experts: dict[int, BatchExperts], known: int, group
     named = sum(bool(name) for name in windows.tenants)
     if windows.tenant_is and named > known:
         notes.append(
-            f"{named - known} of {named} tenants are not compared: they have one cluster only, or there are too many"
+            f"{named - known} of {named} tenants {'are' if named > 1 else 'is'} not compared: one cluster only, or "
+            "there are too many"
         )
     if groups < 2:
         notes.append(NO_INTERVALS if windows.averages else "no intervals: there is one cluster only")
     again = experts[0].distinct_to
     if again < len(experts[0].mean):
         notes.append(
-            f"from batch size {again + 1} on a batch holds a cluster twice ({windows.clusters:,} clusters): what it "
+            f"from batch size {again + 1} on a batch holds a cluster twice ({clusters}): what it "
             "touches is then a lower bound"
         )
     if windows.recorded is not None:

@@ -30,6 +30,8 @@ class Traffic:
         Experts of a layer: more than that cannot be touched; 0 for a dense target.
     distinct_to
         Largest batch size up to which no batch holds a cluster twice; None by formula.
+    clusters
+        How many clusters it was recorded from; None by formula.
     """
 
     unique_experts: NDArray[np.float64]
@@ -40,6 +42,7 @@ class Traffic:
     left_out_context: NDArray[np.float64]
     num_experts: int
     distinct_to: int | None
+    clusters: int | None = None
 
     @property
     def most(self) -> int:
@@ -135,4 +138,5 @@ def from_windows(windows: Windows, experts: BatchExperts, groups: NDArray[np.int
             left_out_context=frozen(left[:, 2] / left[:, 0]),
             num_experts=windows.num_experts,
             distinct_to=experts.distinct_to,
+            clusters=windows.clusters,
         )

@@ -69,9 +69,9 @@ def explain_decision(
         The generation has no such position.
     """
     _refuse_other_positions(traces, position)
-    refuse_batch_unions(model, traces)
     span = choose_range(model, traces.max_draft_length, k_min=k_min, k_max=k_max, source=traces.source)
     costs = length_costs(model, span.k_min, span.k_max)
+    refuse_batch_unions(model, traces, costs)
     problem = priced_problem(traces, costs, unique_experts)
     change = change or parse_change("experts=0")
     changed = Lane(printable(str(change), 200), change.as_is(costs, model))

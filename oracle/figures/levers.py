@@ -180,5 +180,5 @@ def round_length_by_match(found: Answer, path: Path) -> Path:
         ax.set_xlabel("acceptance (what it is the share of depends on the reading)")
         head(ax, "Tokens a round by acceptance and by how matches follow one another")
         ax.set_ylabel(f"tokens a round of {longest} draft tokens")
-        figure.legend(*ax.get_legend_handles_labels(), loc="outside upper center", ncols=3)
+        figure.legend(*ax.get_legend_handles_labels(), loc="outside upper center", ncols=2)
         return save(figure, path)

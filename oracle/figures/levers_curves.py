@@ -13,7 +13,7 @@ from oracle.levers.answer import Answer
 from oracle.levers.break_even import precision_ratio, prefix_share_needed, repetitiveness_needed
 from oracle.levers.cost import accept, capacity, overhead, round_length
 from oracle.levers.deployment import Precision
-from oracle.levers.matches import Reading, mean_length
+from oracle.levers.matches import Reading, below_one, mean_length
 from oracle.levers.regime import Numbers
 
 _POINTS = 200
@@ -147,7 +147,7 @@ def round_length_curves(found: Answer) -> list[Curve]:
     a, x = np.linspace(0.0, 1.0, 101), how.autocorrelation or _X
     return [
         Curve(
-            reading if reading == "independent" else f"{reading}, x = {x:g}",
+            reading if reading == "independent" else f"{reading}, x = {below_one(x)}",
             a,
             mean_length(a, how.draft_length, reading, 0.0 if reading == "independent" else x),
         )

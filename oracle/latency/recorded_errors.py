@@ -18,6 +18,7 @@ from oracle.latency.model import DraftTable, LatencyModel
 from oracle.latency.moments import Floats
 
 NOT_PSD = 1e-8  # of the largest eigenvalue: below minus this a matrix is no covariance
+_MOST_MS = 1e9
 AGREE = 1e-9  # of the larger number: a model and its record, which hold the same doubles
 WAY_OUT = "fit the rounds again (draft-oracle fit), or give the rounds themselves (--rounds)"
 
@@ -256,6 +257,8 @@ def _agree(value: float, recorded: Any) -> bool:
 def _error(value: Any, place: str) -> float:
     if not is_number(value) or value < 0:
         raise InputError(f"latency model: {place} holds no error; record more generations and fit again")
+    if value > _MOST_MS:
+        raise InputError(f"latency model: {place} is {value:g}; an error is at most {_MOST_MS:g} ms; fit again")
     return float(value)
 
 

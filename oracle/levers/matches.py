@@ -26,6 +26,7 @@ from oracle.errors import Faults, InputError
 
 Reading = Literal["independent", "stationary", "gated", "renewal"]
 READINGS: tuple[Reading, ...] = get_args(Reading)
+_NEAR, _NEARER = 0.9995, 0.9999995  # from here on, three and six digits would round it to 1
 _HALVINGS = 60  # of an interval inside [0, 1]: below the spacing of float64 there
 
 
@@ -176,3 +177,8 @@ def _check(a: NDArray[np.float64], g: Any, x: NDArray[np.float64]) -> None:
 
 def _first(values: NDArray[np.float64], where: NDArray[np.bool_]) -> float:
     return float(values[where].flat[0])
+
+
+def below_one(x: float) -> str:
+    """Show an autocorrelation, which is below 1 however close."""
+    return f"{x:.3g}" if x < _NEAR else f"{x:.6f}" if x < _NEARER else f"1 - {1 - x:.1g}"

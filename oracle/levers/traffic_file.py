@@ -9,7 +9,7 @@ deployment's [traffic], how matches follow one another from its [speculation].
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -49,6 +49,8 @@ class Traffic:
         Slots in which nothing was in flight, left out of all the others: nothing is to be decided there.
     reading
         Under which r and x were measured; None: not stated, so the deployment's.
+    borrowed
+        Slots that state no x where others do, and take the deployment's.
     """
 
     tenant: str | None
@@ -59,6 +61,7 @@ class Traffic:
     tokens: Numbers | None
     idle: tuple[str, ...] = ()
     reading: Reading | None = None
+    borrowed: frozenset[str] = frozenset()
 
     @property
     def is_series(self) -> bool:
@@ -160,10 +163,11 @@ def series_from_text(
             check_row(place, whole, faults, how, wrong=row.keys() - values.keys())
         slots = by_tenant.setdefault(tenant, [])
         slots.append(_Slot(slot or str(len(slots) + 1), place, whole, is_idle))
-    busy = [slot.values for slots in by_tenant.values() for slot in slots if not slot.is_idle]
+    rows_in_use = [slot for slots in by_tenant.values() for slot in slots if not slot.is_idle]
+    busy = [slot.values for slot in rows_in_use]
     _check_one_reading({each.get(READING) for each in busy}, source, faults, how)
-    _state_chain(busy, how)
-    found = [_series(tenant, slots, source, faults, how) for tenant, slots in by_tenant.items()]
+    borrowing = _state_chain(rows_in_use, faults, how)
+    found = [_series(tenant, slots, source, faults, how, borrowing) for tenant, slots in by_tenant.items()]
     weighed = {"tokens" in each for each in busy}
     if not faults and len(weighed) > 1:
         faults.add(f"{source}: tokens are given for some tenants only; give them for all or for none")
@@ -188,17 +192,36 @@ def _check_one_reading(stated: set[Any], source: str, faults: Faults, how: Specu
         faults.add(f"{source}: rows have different readings ({named}); give all of them the same")
 
 
-def _state_chain(rows: Sequence[dict[str, Any]], how: Speculation | None) -> None:
-    """Write the deployment's x, which the rules let stand in, into rows that state none where others do."""
-    if any(CHAIN in row for row in rows):
-        for row in rows:
-            row.setdefault(CHAIN, 0.0 if how is None else how.autocorrelation)
+def _state_chain(rows: Sequence[_Slot], faults: Faults, how: Speculation | None) -> set[str]:
+    """Write the deployment's x into rows that state none where others do, and give their places.
+
+    A deployment of another reading has no x to give, and none is guessed.
+    """
+    without = [row for row in rows if CHAIN not in row.values]
+    if faults or not without or len(without) == len(rows):
+        return set()
+    reading = without[0].values.get(READING)
+    if how is not None and reading not in (None, "independent", how.reading):
+        faults.add(
+            f"{without[0].place}: {CHAIN} is missing, and other rows state it; the deployment, which reads matches as "
+            f"{how.reading}, has none for the reading {reading}; state it in every row, or reading and {CHAIN} under "
+            "[speculation] of the deployment"
+        )
+        return set()
+    for row in without:
+        row.values[CHAIN] = 0.0 if how is None else how.autocorrelation
+    return {row.place for row in without}
 
 
 def _series(
-    tenant: str | None, slots: Sequence[_Slot], source: str, faults: Faults, how: Speculation | None
+    tenant: str | None,
+    slots: Sequence[_Slot],
+    source: str,
+    faults: Faults,
+    how: Speculation | None,
+    borrowing: Collection[str],
 ) -> Traffic | None:
-    """Lay out the slots of one tenant; None where there were faults."""
+    """Lay out the slots of one tenant, those at the places `borrowing` with the deployment's x; None after faults."""
     whose = "" if tenant is None else f" of tenant {printable(tenant)}"
     for name, times in Counter(slot.name for slot in slots).items():
         if times > 1:
@@ -216,7 +239,8 @@ def _series(
     tokens = np.array(weights) if weights else None
     rows = [(slot.place, slot.values) for slot in busy]
     laid = _laid_out(tenant, tuple(slot.name for slot in busy), rows, source, tokens, how)
-    return replace(laid, idle=tuple(slot.name for slot in slots if slot.is_idle))
+    idle = tuple(slot.name for slot in slots if slot.is_idle)
+    return replace(laid, idle=idle, borrowed=frozenset(slot.name for slot in busy if slot.place in borrowing))
 
 
 def _as_text(row: Row, name: str) -> Row:

@@ -58,6 +58,11 @@ def chains(traffic: Sequence[Traffic]) -> Numbers | None:
     return np.concatenate(stated) if stated else None
 
 
+def rows_are_tenants(traffic: Sequence[Traffic]) -> bool:
+    """Whether each of several tenants has one regime, so that what stands side by side are no slots."""
+    return len(traffic) > 1 and not any(each.is_series for each in traffic)
+
+
 def is_untold(deployment: Deployment, traffic: Traffic) -> bool:
     """Whether traffic was measured as a chain whose x nobody states, so that it is taken as 0."""
     stated = traffic.regime.autocorrelation is not None
@@ -77,7 +82,8 @@ def untold(deployment: Deployment, traffic: Sequence[Traffic]) -> str | None:
     at = there[0].regime.at(int(there[0].regime.concurrency.argmax()))
     widest = deployment.precisions[deployment.admissible[0]]
     now, then = (float(round_length(each, widest, at)) for each in (deployment, other))
-    where = f"{int((~same).sum()):,} of {len(same):,} slots" if len(same) > 1 else "this traffic"
+    row = "tenants" if rows_are_tenants(traffic) else "slots"
+    where = f"{int((~same).sum()):,} of {len(same):,} {row}" if len(same) > 1 else "this traffic"
     moves = f"sets other levers in {where}" if not same.all() else f"sets the same levers in {where}"
     return (
         "repetitiveness was measured under the reading stationary and no autocorrelation is stated, so matches count "

@@ -37,6 +37,8 @@ class ObservedRegime:
         Means over requests; context: of the time average of each request's.
     units
         Resampled for the intervals.
+    tried : float
+        Tokens looked at after a match: what `autocorrelation` rests on.
     """
 
     slot: str | None
@@ -57,6 +59,7 @@ class ObservedRegime:
     output_tokens: float
     context_tokens: float
     units: int
+    tried: float
 
     @property
     def fault(self) -> str | None:
@@ -139,9 +142,10 @@ def regime_of(
 
     values: list[float | None] = [None, None, None]
     intervals: list[Interval | None] = [None, None, None]
-    endless = False
+    endless, tried = False, 0.0
     if len(sums):
         whole = shares(sums.sum(axis=0)[None])[0]
+        tried = float(tried_after_a_match(sums.sum(axis=0)[2:], material.reading))
         values = [float(value) if np.isfinite(value) else None for value in whole]
         if len(sums) > 1:
             K = log.settings.draft_length
@@ -170,6 +174,7 @@ def regime_of(
         float(log.output_tokens[members].mean()),
         float(context_tokens(log)[members].mean()),
         len(sums),
+        tried,
     )
 
 

@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from oracle.errors import InputError, printable
@@ -27,14 +27,16 @@ def as_csv(regimes: Sequence[ObservedRegime], reading: Reading, whole: ObservedR
     reading
         What repetitiveness is the share of, and autocorrelation is of.
     whole
-        All requests: their autocorrelation stands in for that of rows that tell none.
+        All requests. Rows that tell no autocorrelation get the mean of the others', weighted by what each rests on,
+        from 0 to the upper end of that of all: nobody measured it there.
 
     Raises
     ------
     InputError
         No regime is fit.
     """
-    rows = [_row(each, reading, whole) for each in fit_for_levers(regimes)]
+    elsewhere = _elsewhere(regimes, reading, whole)
+    rows = [_row(each, reading, elsewhere) for each in fit_for_levers(regimes)]
     if not rows:
         raise InputError("no slot holds all that the levers take; give longer slots with --slot-minutes")
     columns = list(dict.fromkeys(name for row in rows for name in row))
@@ -45,7 +47,7 @@ def as_csv(regimes: Sequence[ObservedRegime], reading: Reading, whole: ObservedR
     return out.getvalue()
 
 
-def _row(regime: ObservedRegime, reading: Reading, whole: ObservedRegime) -> dict[str, Any]:
+def _row(regime: ObservedRegime, reading: Reading, elsewhere: Mapping[str, float]) -> dict[str, Any]:
     row: dict[str, Any] = {"slot": regime.slot}
     if regime.tenant is not None:
         row["tenant"] = printable(regime.tenant, len(regime.tenant))
@@ -57,19 +59,31 @@ def _row(regime: ObservedRegime, reading: Reading, whole: ObservedRegime) -> dic
         if isinstance(interval, Interval):
             row |= {f"{name}_low": interval.low, f"{name}_high": interval.high}
     if "repetitiveness" in row:
-        row |= {"reading": reading, **_chain(regime if regime.autocorrelation is not None else whole, reading)}
+        row |= {"reading": reading, **(_chain(regime, reading) or elsewhere)}
     for name in ("prompt_tokens", "output_tokens", "context_tokens"):
         row[name] = getattr(regime, name)
     return row
 
 
-def _chain(regime: ObservedRegime, reading: Reading) -> dict[str, float]:
-    """Give x with its interval; 0 where nothing or everything matches, so that x has no meaning."""
-    x, interval = regime.autocorrelation, regime.autocorrelation_interval
+def _elsewhere(regimes: Sequence[ObservedRegime], reading: Reading, whole: ObservedRegime) -> dict[str, float]:
+    """Give x of rows that tell none; 0 where nothing or everything matches in all, so that x has no meaning."""
     if reading == "independent":
         return {}
-    if x is None:
-        return {"autocorrelation": 0.0} if regime.repetitiveness in (0.0, 1.0) else {}
+    if whole.autocorrelation is None:
+        return {"autocorrelation": 0.0} if whole.repetitiveness in (0.0, 1.0) else {}
+    told = [(each.autocorrelation, each.tried) for each in regimes if each.autocorrelation is not None]
+    x = whole.autocorrelation
+    if told:
+        x = sum(own * tried for own, tried in told) / sum(tried for _, tried in told)
+    high = max(x, whole.autocorrelation, getattr(whole.autocorrelation_interval, "high", 0.0))
+    return {"autocorrelation": x, "autocorrelation_low": 0.0, "autocorrelation_high": high}
+
+
+def _chain(regime: ObservedRegime, reading: Reading) -> dict[str, float]:
+    """Give x with its interval; nothing where it is not known."""
+    x, interval = regime.autocorrelation, regime.autocorrelation_interval
+    if reading == "independent" or x is None:
+        return {}
     found = {"autocorrelation": x}
     if interval is not None:
         found |= {"autocorrelation_low": interval.low, "autocorrelation_high": interval.high}

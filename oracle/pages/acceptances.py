@@ -22,8 +22,8 @@ def acceptances(material: Material, shown: Answer) -> tuple[str, Table]:
     """Give a sentence and a table of both."""
     stated, traced = _stated(shown), _traced(material, shown)
     said = (
-        f"Two acceptances, and neither stands in for the other. As stated, r = {stated['repetitiveness']:g} gives each "
-        f"draft token the acceptance {show(stated['acceptance'])} at {printable(stated['precision'])}; "
+        f"Two acceptances, and neither stands in for the other. As stated, r = {stated['repetitiveness']:.4g} gives "
+        f"each draft token the acceptance {show(stated['acceptance'])} at {printable(stated['precision'])}; "
     )
     if traced is None:
         said += "these traces give none at K = 1."

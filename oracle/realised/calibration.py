@@ -143,7 +143,8 @@ def _rows(
         return np.concatenate([mean[:, :, 1], mean[:, :, 1] - mean[:, :, 0]], axis=1)
 
     whole = per_cluster.sum(axis=0)
-    point, intervals = shares(whole[None])[0], bootstrap(per_cluster, shares)
+    held = (per_cluster.reshape(-1, count, 3)[:, :, 0] > 0).sum(axis=0).tolist()
+    point, intervals = shares(whole[None])[0], bootstrap(per_cluster, shares, holding=[*held, *held])
     anchors = whole.reshape(count, 3)[:, 0]
     return [
         CalibrationRow(
@@ -157,7 +158,7 @@ def _rows(
             interval=intervals[i],
             gap=float(point[count + i]),
             gap_interval=intervals[count + i],
-            clusters=len(per_cluster),
+            clusters=held[i],
         )
         for i, (low, high, depth) in enumerate(places)
     ]

@@ -132,6 +132,10 @@ class Sample:
     count: float
     unit: str
 
+    def units(self, count: float) -> str:
+        """The unit as it stands after a count of it."""
+        return self.unit.removesuffix("s") if count == 1 else self.unit
+
 
 @dataclass(frozen=True)
 class Recommendation:
@@ -187,9 +191,21 @@ class Recommendation:
         return tuple(c.draft_length for c in self.candidates if c.verdict == "not enough data")
 
     @property
-    def few(self) -> bool:
-        """Whether differences rest on fewer clusters than any claim asks for."""
-        return any(c.over_best is not None and c.over_best.doubt == FEW for c in self.candidates)
+    def few(self) -> Sample | None:
+        """The fewest clusters (or requests) that a difference rests on, where any claim asks for more; else None."""
+        fewest = [
+            c.over_best.clusters
+            for c in self.candidates
+            if c.over_best is not None and c.over_best.clusters and c.over_best.doubt == FEW
+        ]
+        # one request has errors from its rounds, which are then the sample; claims ask for requests all the same
+        unit = "clusters" if self.sample is not None and self.sample.unit == "clusters" else "requests"
+        return Sample(min(fewest), unit) if fewest else None
+
+    @property
+    def needed(self) -> Sample | None:
+        """What there is of that of which more is needed: `few`, else `sample`."""
+        return self.few or self.sample
 
     @property
     def provisional(self) -> bool:
@@ -205,7 +221,7 @@ class Recommendation:
         length than the recommended one is settled once its interval leaves out 0, a longer one once it leaves out more
         than the noise; nothing is before there are as many clusters as any claim asks for.
         """
-        factors = [FEW_CLUSTERS / self.sample.count] if self.few and self.sample is not None else []
+        factors = [FEW_CLUSTERS / self.few.count] if self.few is not None else []
         for c in self.candidates:
             against = c.over_best
             if c.draft_length in self.undecided and against is not None and against.interval is not None:
@@ -216,9 +232,9 @@ class Recommendation:
 
     @property
     def more_needed(self) -> int | None:
-        """How much more of `sample` that is, to two digits, upwards; None if none is undecided."""
-        if self.times_as_much is None or self.sample is None:
+        """How much more of `needed` that is, to two digits, upwards; None if none is undecided."""
+        if self.times_as_much is None or self.needed is None:
             return None
-        more = max(1, math.ceil((self.times_as_much - 1) * self.sample.count - _ROUNDING))
+        more = max(1, math.ceil((self.times_as_much - 1) * self.needed.count - _ROUNDING))
         digits: int = 10 ** max(0, len(str(more)) - 2)
         return -(-more // digits) * digits

@@ -9,14 +9,21 @@ from oracle.crossover.answer import Crossover
 from oracle.crossover.costs import BETWEEN
 from oracle.crossover.pays import FULL, OFF, ON, UNKNOWN
 from oracle.crossover.readings import Reading
-from oracle.summaries.crossover_texts import contested, ranges_said, sizes_said
+from oracle.summaries.crossover_texts import (
+    as_priced,
+    contested,
+    other_lengths,
+    ranges_said,
+    reservation,
+    sizes_said,
+)
 from oracle.summaries.shares import counted
 
 Sizes = NDArray[np.bool_]
 
 
 def headline(answer: Crossover, readings: Sequence[Reading] = ()) -> list[str]:
-    """Say one sentence each of measured batch sizes, of extrapolated ones and what these rest on, of the schedule."""
+    """Say a sentence each of few data, measured batch sizes, extrapolated ones and their prices, the schedule."""
     known = answer.states != UNKNOWN
     measured, made_up = known & ~answer.extrapolated, known & answer.extrapolated
     said = ["at no batch size were all prices measured"]
@@ -30,7 +37,11 @@ def headline(answer: Crossover, readings: Sequence[Reading] = ()) -> list[str]:
     hangs = contested(answer, readings)
     if hangs:
         said.append(f"the exit rests on prices that were not timed: {'; '.join(hangs)}")
-    return [*said, scheduled(answer)]
+    turns = other_lengths(answer, readings)
+    if turns:
+        said.append(f"the draft lengths rest on prices that were not timed: {'; '.join(turns)}")
+    few = reservation(answer)
+    return [*([few] if few else []), *said, scheduled(answer)]
 
 
 def _verdicts(answer: Crossover, which: Sizes) -> str:
@@ -87,13 +98,15 @@ def written_off(answer: Crossover) -> str:
 
 def engine_remarks(answer: Crossover, readings: Sequence[Reading]) -> str:
     """Comments that go above an engine's configuration, one a line: what the schedule rests on."""
-    said = []
+    said = [few] if (few := reservation(answer)) else []
     made_up = int((answer.extrapolated & (answer.states != UNKNOWN)).sum())
     if made_up:
         said.append(f"{counted(made_up, answer.most)} batch sizes rest on extrapolated prices: time them first")
     if written_off(answer):
         said.append(f"{written_off(answer)}: that is no finding that drafts do not pay there")
-    said += contested(answer, readings)
+    hangs = contested(answer, readings)
+    said += [as_priced(answer), *hangs] if hangs else []
+    said += other_lengths(answer, readings)
     if answer.ranges[-1][1] and not answer.clipped:
         said.append(f"no batch size beyond {answer.most:,} was looked at: the last draft length goes on there")
     return "".join(f"# {line}\n" for line in said)

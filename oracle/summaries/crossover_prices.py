@@ -52,9 +52,16 @@ def doubts(model: LatencyModel) -> list[str]:
     """Say which coefficients cannot be the time of anything."""
     said = []
     for block in model.blocks:
+        at = f"batch size {block.batch_size}, " if len(model.blocks) > 1 else ""
+        none = [(m, base) for m, base in zip(block.m, block.beta0_ms, strict=True) if base <= 0]
+        if none:
+            said.append(
+                f"{at}beta0 is 0 or less at m = {', '.join(str(m) for m, _ in none)} (down to "
+                f"{min(base for _, base in none):.3g} ms): no pass has such a base time, and rounds of short contexts "
+                "may be priced at no time or less; only the mean context was looked at here"
+            )
         below = [(m, alpha) for m, alpha in zip(block.m, block.alpha_ms_per_expert, strict=True) if alpha < 0]
         if below:
-            at = f"batch size {block.batch_size}, " if len(model.blocks) > 1 else ""
             said.append(
                 f"{at}alpha is negative at m = {', '.join(str(m) for m, _ in below)} (down to "
                 f"{min(alpha for _, alpha in below):.3g} ms per expert): more experts cannot take less time, and "

@@ -6,9 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oracle.crossover.answer import Crossover
-from oracle.crossover.costs import BASES
+from oracle.crossover.costs import BASES, NOT_AVAILABLE
 from oracle.crossover.pays import ON, STATES, TIE, UNKNOWN
 from oracle.crossover.readings import Reading
+from oracle.intervals import FEW_CLUSTERS
+from oracle.summaries.shares import several
 
 MOST_RANGES = 4  # of batch sizes that a sentence names one by one
 _TAKES = {"token": "a further token", "context": "a token of context of a further request"}
@@ -55,6 +57,39 @@ def contested(answer: Crossover, readings: Sequence[Reading]) -> list[str]:
     return said
 
 
+def other_lengths(answer: Crossover, readings: Sequence[Reading]) -> list[str]:
+    """Say where another K would be set at an end of a price, of prices whose ends leave the exits as they are."""
+    said = []
+    for each in readings:
+        if not each.end or each.answer is None or _ends(answer, readings, each.price):
+            continue
+        other = each.answer.scheduled != answer.scheduled
+        if other.any():
+            said.append(f"if {_TAKES[each.price]} takes {each.takes}, another K would be set at {sizes_said(other)}")
+    return said
+
+
+def as_priced(answer: Crossover) -> str:
+    """Say the exits at the prices taken, and where the schedule sets K = 0 before the last of them."""
+    drafts = np.flatnonzero(answer.scheduled)
+    first = int(drafts[-1]) + 2 if len(drafts) else 1  # batch size from which on K = 0 is set
+    found = answer.crossings.intervals
+    if not found or first > found[-1][1]:
+        return f"as priced, {exits(answer)}"
+    return f"as priced, {exits(answer)} (K = 0 set from {first:,} on: not faster {what_is_claimed(answer)} there)"
+
+
+def reservation(answer: Crossover) -> str:
+    """Say that traces are too few for what is set to be more than provisional; "" where they are not."""
+    clusters = answer.traffic.clusters
+    if clusters is None:
+        return ""
+    if clusters < FEW_CLUSTERS:
+        return f"not enough data: {several(clusters, 'cluster')}, fewer than {FEW_CLUSTERS}: provisional"
+    bare = np.asarray((np.isfinite(answer.speed_up) & np.isnan(answer.half_width))[:, 1:].any(axis=1))
+    return f"not enough data: no intervals at {sizes_said(bare)}: provisional" if bare.any() else ""
+
+
 def _ends(answer: Crossover, readings: Sequence[Reading], price: str) -> list[tuple[str, str]]:
     """Give both ends of a price and the exits there; nothing where they are those of the answer."""
     ends = [(each.takes, exits(each.answer)) for each in readings if each.price == price and each.end]
@@ -87,7 +122,7 @@ def unknown(answer: Crossover) -> list[str]:
     if answer.untold.any():
         said.append(
             f"unknown at {sizes_said(answer.untold)}: the price of a further token cannot be told from the latency "
-            "model; time longer drafts or larger batches, or state it with --token-ms"
+            f"model; time longer drafts or larger batches, or state it with --token-ms{_off_too(answer)}"
         )
     rest = (answer.states == UNKNOWN) & ~answer.untold
     if rest.any():
@@ -96,6 +131,12 @@ def unknown(answer: Crossover) -> list[str]:
             "and of such batch sizes, or assume a base time with --off-ms"
         )
     return said
+
+
+def _off_too(answer: Crossover) -> str:
+    """Say where K = 0 has no price, so that the price of a further token alone would not do; "" if nowhere."""
+    off = answer.costs.basis[:, 0] == NOT_AVAILABLE
+    return f", and the base time of K = 0, which has no price at {sizes_said(off)}, with --off-ms" if off.any() else ""
 
 
 def what_is_claimed(answer: Crossover) -> str:

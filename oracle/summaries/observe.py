@@ -189,5 +189,9 @@ def _chain_notes(found: Observed) -> list[str]:
         notes.append(BELOW_ONE)
     untold = sum(each.autocorrelation is None for each in found.by_slot)
     if untold:
-        notes.append(f"{untold:,} of {len(found.by_slot):,} rows tell no x: the series has that of all requests there")
+        told = untold < len(found.by_slot)
+        value = "the mean of the others', weighted by their tokens after a match" if told else "that of all requests"
+        filled = f": the series has {value} there, in an interval from 0 to the upper end of that of all requests"
+        known = found.whole.autocorrelation is not None
+        notes.append(f"{untold:,} of {len(found.by_slot):,} rows tell no x{filled if known else ''}")
     return notes

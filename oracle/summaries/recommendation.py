@@ -84,10 +84,10 @@ def _reason(answer: Recommendation) -> str:
 
 
 def _few(answer: Recommendation) -> str:
-    if not answer.few or answer.sample is None:
+    few = answer.few
+    if few is None:
         return ""
-    unit = answer.sample.unit if answer.sample.count != 1 else answer.sample.unit.removesuffix("s")
-    return f"; {answer.sample.count:g} {unit} only: below {FEW_CLUSTERS} no difference counts as significant"
+    return f"; {few.count:g} {few.units(few.count)} only: below {FEW_CLUSTERS} no difference counts as significant"
 
 
 def _compared_with(answer: Recommendation, best: Candidate) -> str:
@@ -125,13 +125,14 @@ def _undecided(answer: Recommendation, best: Candidate) -> str:
     named = _length(best.draft_length)
     taken = "" if chosen == best.draft_length else f", {_length(chosen)} ties with it and is shorter"
     said = f"{named} came out best{taken}; not to be told from {named}: {', '.join(behind)}"
-    times, more = answer.times_as_much, answer.more_needed
-    if times is None or more is None or answer.sample is None:
+    times, more, needed = answer.times_as_much, answer.more_needed, answer.needed
+    if times is None or more is None or needed is None:
         return said
     factor = show(times, ".1f" if times < 10 else ",.0f")
+    in_all = "hardly more than there is" if factor == "1.0" else f"{factor} times as much in all"
     return (
-        f"{said}; measure about {more:,} more {answer.sample.unit} ({factor} times as much in all; an estimate, which "
-        "takes the differences as they were found)"
+        f"{said}; measure about {more:,} more {needed.units(more)} ({in_all}; an estimate, which takes the differences "
+        "as they were found)"
     )
 
 

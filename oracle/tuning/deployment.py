@@ -32,7 +32,7 @@ class Deployment:
     difference
         Its time minus that; None where there is nothing else to compare it with.
     runner_up
-        The fastest other policy that an engine can run if it is not deployed; None without one.
+        The fastest other policy that is online, if it is not deployed; None without one.
     runner_up_difference
         Its time minus that of the setting.
     """
